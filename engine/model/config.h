@@ -1,0 +1,39 @@
+// The model: dimensions and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/core/json_reader.h"
+
+namespace benchsuite {
+
+enum class ModelFamily : std::uint8_t {
+  gpt  ///< learned positions, LayerNorm, GELU, biases, tied embeddings (GPT-3)
+};
+
+/// Field names are those of the published rows.
+struct ModelConfig {
+  std::string name;
+  ModelFamily family = ModelFamily::gpt;
+  std::int64_t layers = 0;      // L
+  std::int64_t hidden = 0;      // h
+  std::int64_t ffn_hidden = 0;  // f, default 4h
+  std::int64_t heads = 0;       // a
+  std::int64_t kv_heads = 0;    // default a
+  std::int64_t seq = 0;         // s
+  std::int64_t vocab = 0;       // before padding
+  double dropout = 0.1;         ///< of embedding, attention probabilities, attention and MLP outputs
+
+  std::int64_t head_dim() const { return hidden / heads; }
+};
+
+/// Reads a model object; problems (file, key, value, remedy) go to `problems`.
+ModelConfig read_model(const Json& json, const std::string& file, const std::string& path,
+                       std::vector<Violation>& problems);
+Json to_json(const ModelConfig& model);
+
+/// Vocabulary rows padded to a multiple of 128 t (Megatron's make_vocab_size_divisible_by = 128).
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp);
+
+}  // namespace benchsuite

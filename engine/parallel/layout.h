@@ -1,0 +1,54 @@
+// The layout: how a model is spread over ranks and how a step is scheduled.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/dtype.h"
+#include "engine/core/json_reader.h"
+
+namespace benchsuite {
+
+enum class RecomputeGranularity : std::uint8_t { none, selective, full };
+enum class RecomputeMethod : std::uint8_t { uniform, block };
+enum class RecomputeModule : std::uint8_t { core_attn, layernorm, mlp };
+enum class AttentionKernel : std::uint8_t { unfused, flash };
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved };
+enum class TensorPlacement : std::uint8_t {
+  packed,       ///< consecutive ranks fill a node: tensor groups stay inside it
+  across_nodes  ///< every tensor group is dealt round-robin over the nodes its pipeline occupies
+};
+
+struct RecomputeConfig {
+  RecomputeGranularity granularity = RecomputeGranularity::none;
+  RecomputeMethod method = RecomputeMethod::uniform;                       ///< full only
+  std::int64_t num_layers = 1;                                             ///< full only: k
+  std::vector<RecomputeModule> modules = {RecomputeModule::core_attn};     ///< selective only
+
+  bool selects(RecomputeModule module) const;
+};
+
+struct Layout {
+  std::int64_t tp = 1, pp = 1, dp = 1, vpp = 1, cp = 1, ep = 1;
+  std::int64_t micro_batch = 1;   // b
+  std::int64_t global_batch = 1;  // samples a step, all replicas
+  bool sequence_parallel = false;
+  RecomputeConfig recompute;
+  int zero_stage = 0;
+  DType precision = DType::bf16;
+  AttentionKernel attention = AttentionKernel::flash;
+  TensorPlacement placement = TensorPlacement::packed;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::int64_t microbatch_group = 0;  // g of the interleaved schedule; 0 = pp
+
+  std::int64_t world() const { return tp * pp * dp * cp; }
+  std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }  // m
+  std::int64_t group() const { return microbatch_group == 0 ? pp : microbatch_group; }
+};
+
+Layout read_layout(const Json& json, const std::string& file, const std::string& path,
+                   std::vector<Violation>& problems);
+Json to_json(const Layout& layout);
+
+}  // namespace benchsuite

@@ -1,0 +1,39 @@
+// The stack: documented execution features of a training software. Never speed factors.
+//
+// It decides which kernels are fused, whether dropout masks are stored, in which dtype gradients accumulate and reduce,
+// and where the wait of a collective stands (that is overlap).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/core/dtype.h"
+#include "engine/core/json_reader.h"
+
+namespace benchsuite {
+
+struct Stack {
+  std::string name;
+  std::string title;
+  std::string source;  ///< where the features are documented
+
+  bool fused_bias_gelu = true;
+  bool fused_bias_dropout_add = true;
+  bool stores_dropout_masks = true;      ///< one byte an element; else regenerated in backward
+  DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
+  bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
+  bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
+  bool overlaps_pipeline_interleaved = true;
+  bool overlaps_gradient_reduction = false;
+  std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
+
+  // Memory outside the Program, per rank.
+  std::int64_t context_bytes = 0;        ///< CUDA context and loaded kernels
+  std::int64_t communicator_bytes = 0;   ///< NCCL buffers, per communicator
+  std::int64_t workspace_bytes = 0;      ///< GEMM workspace of the compute stream
+};
+
+Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
+Json to_json(const Stack& stack);
+
+}  // namespace benchsuite
