@@ -29,7 +29,7 @@ std::string join(const std::vector<Violation>& violations) {
 
 /// The path from the source root on, so that messages do not carry the build machine's folders.
 const char* short_path(const char* file) {
-  for (const char* root : {"/engine/", "/suite/", "/tests/"}) {
+  for (const char* root : {"/tests/", "/engine/", "/suite/"}) {
     if (const char* found = std::strstr(file, root)) return found + 1;
   }
   return file;

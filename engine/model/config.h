@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/core/json_reader.h"
 
@@ -15,6 +17,7 @@ enum class ModelFamily : std::uint8_t {
 /// Field names are those of the published rows.
 struct ModelConfig {
   std::string name;
+  std::string source;           ///< where the dimensions are published; may be empty
   ModelFamily family = ModelFamily::gpt;
   std::int64_t layers = 0;      // L
   std::int64_t hidden = 0;      // h
@@ -26,11 +29,17 @@ struct ModelConfig {
   double dropout = 0.1;         ///< of embedding, attention probabilities, attention and MLP outputs
 
   std::int64_t head_dim() const { return hidden / heads; }
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
-/// Reads a model object; problems (file, key, value, remedy) go to `problems`.
+std::string_view name_of(ModelFamily family);
+
+/// Reads a model object. family, layers, hidden, heads, seq and vocab must be there; problems (file, key, value, remedy) go to `problems`.
 ModelConfig read_model(const Json& json, const std::string& file, const std::string& path,
                        std::vector<Violation>& problems);
+
+/// Everything resolved, in the form read_model() takes.
 Json to_json(const ModelConfig& model);
 
 /// Vocabulary rows padded to a multiple of 128 t (Megatron's make_vocab_size_divisible_by = 128).

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/dtype.h"
@@ -17,7 +18,7 @@ enum class AttentionKernel : std::uint8_t { unfused, flash };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved };
 enum class TensorPlacement : std::uint8_t {
   packed,       ///< consecutive ranks fill a node: tensor groups stay inside it
-  across_nodes  ///< every tensor group is dealt round-robin over the nodes its pipeline occupies
+  across_nodes  ///< ranks are dealt round-robin over all nodes: every tensor group crosses them
 };
 
 struct RecomputeConfig {
@@ -26,7 +27,10 @@ struct RecomputeConfig {
   std::int64_t num_layers = 1;                                             ///< full only: k
   std::vector<RecomputeModule> modules = {RecomputeModule::core_attn};     ///< selective only
 
+  /// Whether the selective policy recomputes `module`.
   bool selects(RecomputeModule module) const;
+
+  friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
 };
 
 struct Layout {
@@ -45,10 +49,25 @@ struct Layout {
   std::int64_t world() const { return tp * pp * dp * cp; }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }  // m
   std::int64_t group() const { return microbatch_group == 0 ? pp : microbatch_group; }
+
+  friend bool operator==(const Layout&, const Layout&) = default;
 };
 
+/// Reads a layout object. tp, pp, dp, micro_batch and global_batch must be there; the rest has the defaults above.
+/// `recompute` is an object {granularity, method, num_layers, modules} or one of the words "none", "selective"
+/// (core_attn) and "full" (uniform, 1 layer); `schedule` is "gpipe", "1f1b" or "interleaved". Values are judged
+/// together with the model by validate() in engine/train/config.h.
 Layout read_layout(const Json& json, const std::string& file, const std::string& path,
                    std::vector<Violation>& problems);
+
+/// Everything resolved, in the form read_layout() takes.
 Json to_json(const Layout& layout);
+
+std::string_view name_of(RecomputeGranularity granularity);
+std::string_view name_of(RecomputeMethod method);
+std::string_view name_of(RecomputeModule module);
+std::string_view name_of(AttentionKernel attention);
+std::string_view name_of(TensorPlacement placement);
+std::string_view name_of(ScheduleKind schedule);
 
 }  // namespace benchsuite

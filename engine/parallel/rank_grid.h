@@ -31,7 +31,8 @@ class RankGrid {
   Group world_group() const;
   /// First and last stage of the rank's pipeline; one rank when p = 1.
   Group embedding(int rank) const;
-  /// Activations from the rank's stage to the next, wrapping from the last to the first (interleaved).
+  /// Activations from the rank's stage to the next, wrapping from the last to the first (interleaved). The four channels
+  /// need p > 1; with p = 2 both neighbours are the same rank, and the kinds keep the two directions apart.
   Group channel_to_next(int rank) const;
   Group channel_from_previous(int rank) const;
   /// Gradients, the other way.
@@ -39,6 +40,9 @@ class RankGrid {
   Group channel_from_next(int rank) const;
 
  private:
+  /// The same (tp, cp, dp) `step` stages on, round the pipeline. Throws without a pipeline.
+  int neighbour(int rank, int step) const;
+
   std::int64_t tp_, cp_, dp_, pp_;
 };
 
@@ -48,8 +52,9 @@ struct LayerRange {
 };
 LayerRange layers_of(std::int64_t layers, const Layout& layout, std::int64_t stage, std::int64_t chunk);
 
-/// Nodes and slots of every rank. `packed`: rank / gpus_per_node. `across_nodes`: tensor groups dealt round-robin over
-/// all nodes. Violations name layout.placement.
+/// Nodes and slots of every rank, on ceil(world / gpus_per_node) nodes. `packed`: node rank / gpus_per_node.
+/// `across_nodes`: node rank % nodes, slot rank / nodes, so that every tensor group touches min(t, nodes) nodes; throws
+/// (config, layout.placement) where that is impossible: t = 1 or a single node.
 Placement place(const Layout& layout, int gpus_per_node);
 
 }  // namespace benchsuite

@@ -27,13 +27,19 @@ struct Stack {
   bool overlaps_gradient_reduction = false;
   std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
 
-  // Memory outside the Program, per rank.
+  // Memory outside the Program, per rank. 0 where no public document states a figure; memory_source says which.
+  std::string memory_source;
   std::int64_t context_bytes = 0;        ///< CUDA context and loaded kernels
   std::int64_t communicator_bytes = 0;   ///< NCCL buffers, per communicator
   std::int64_t workspace_bytes = 0;      ///< GEMM workspace of the compute stream
+
+  friend bool operator==(const Stack&, const Stack&) = default;
 };
 
+/// Reads a stack object. Every feature must be stated; bucket_elements and the bytes have the defaults above.
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
+
+/// Everything resolved, in the form read_stack() takes.
 Json to_json(const Stack& stack);
 
 }  // namespace benchsuite

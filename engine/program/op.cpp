@@ -98,6 +98,7 @@ std::string_view name_of(StreamKind stream) {
 std::string_view name_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::inputs: return "inputs";
+    case Purpose::outputs: return "outputs";
     case Purpose::parameters: return "parameters";
     case Purpose::gradients: return "gradients";
     case Purpose::master: return "master";

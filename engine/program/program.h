@@ -21,6 +21,7 @@ namespace benchsuite {
 
 enum class Purpose : std::uint8_t {
   inputs,         ///< tokens, labels, sample indices, step scalars: filled by the host before the step
+  outputs,        ///< loss and gradient norm: read by the host after the step
   parameters,     ///< in compute precision
   gradients,      ///< main gradients (fp32 by default)
   master,         ///< fp32 copy of the parameters
@@ -29,7 +30,7 @@ enum class Purpose : std::uint8_t {
   communication,  ///< results of collectives and received tensors
   workspace,      ///< one range per stream of the largest device workspace
 };
-inline constexpr int kPurposes = 8;
+inline constexpr int kPurposes = 9;
 std::string_view name_of(Purpose purpose);
 
 struct Buffer {

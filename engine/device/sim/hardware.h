@@ -1,7 +1,8 @@
 // A hardware profile: what a GPU, a node and a fabric can do, by operator-level measurement or datasheet.
 //
 // Each fitted constant in cases/hardware/*.json carries its source key, row count and fit error; scripts/fit_hardware.py
-// makes them from raw operator tables. Constants never come from training-step measurements.
+// makes them from raw operator tables. Constants never come from training-step measurements. How the constants become
+// times is said in cost_model.h.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,23 @@
 
 namespace benchsuite {
 
-/// Time of a matrix product: t = floor + max(2 m n (k + k_ramp) / (peak efficiency), bytes / (memory bandwidth share)),
-/// with the output rounded up to whole waves of tiles when `tile_m` > 0.
+/// One thread-block tile of a matrix kernel and its rate relative to the best tile.
+struct GemmTile {
+  std::int64_t m = 0, n = 0;
+  double relative = 1;
+};
+
+/// Time of a matrix product: t = floor + max(2 m n (k + k_ramp) / (peak efficiency), bytes / (memory bandwidth share)).
+/// With tiles, m n is rounded up to whole waves of the best tile over all SMs.
 struct GemmModel {
   double floor_s = 0;
   double efficiency = 1;       ///< sustained share of dense peak at large k
   double k_ramp = 0;           ///< k at which the k-loop's overhead equals its work
-  double memory_share = 1;
-  std::int64_t tile_m = 0, tile_n = 0;  ///< 0: no wave quantisation
+  double memory_share = 1;     ///< 0: memory traffic is free (ideal only)
+  std::vector<GemmTile> tiles; ///< empty: no wave quantisation
 };
 
-/// Fused attention: t = floor + flops / (peak share(s, d)), shares by pass, causal or not.
+/// Fused attention's rates at one shape.
 struct AttentionPoint {
   std::int64_t head_dim = 0, seq = 0;
   bool causal = false;
@@ -39,11 +46,21 @@ struct MemoryOpModel {
   double floor_s = 0;
 };
 
-/// One collective inside a node: t = a + size f / B + c sqrt(size), f the busbw factor of nccl-tests.
+/// One collective inside a node: t = a + size f / busbw + c sqrt(size), f the busbw factor of nccl-tests.
 struct CollectiveFit {
   std::string op;  ///< all_reduce, all_gather, reduce_scatter, send
   int ranks = 0;
   double a_s = 0, busbw = 0 /* bytes/s */, c_s = 0 /* s per sqrt(byte) */;
+};
+
+/// One wire protocol of a ring that crosses nodes (low latency at part of the bandwidth, or the reverse). The library
+/// takes the fastest for each size: t = min over protocols of base + hops + size f / (busbw share).
+struct RingProtocol {
+  std::string name;
+  double base_s = 0;
+  double nic_hop_s = 0;     ///< one step between two nodes
+  double nvlink_hop_s = 0;  ///< one step inside a node
+  double bandwidth_share = 1;
 };
 
 struct HardwareProfile {
@@ -54,16 +71,16 @@ struct HardwareProfile {
   double memory_bandwidth = 0;                 ///< bytes/s
   std::map<DType, double> peak_flops;          ///< dense, by input dtype
   GemmModel gemm;                              ///< 16-bit inputs
-  std::vector<AttentionPoint> attention;
-  std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name, "default" must be there
-  double nvlink_bandwidth = 0;                 ///< bytes/s and direction, per GPU
+  std::string attention_kernel;                ///< which fused kernel the points were measured on
+  double attention_floor_s = 0;
+  std::vector<AttentionPoint> attention;       ///< empty: fused attention runs at peak (ideal)
+  std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest
+  double nvlink_bandwidth = 0;                 ///< bytes/s and direction, per GPU (line rate)
   std::vector<CollectiveFit> intra_node;
   int nics_per_node = 0;                       ///< 0: single-node profile
   double nic_bandwidth = 0;                    ///< bytes/s and direction, usable, per NIC
   double nic_latency_s = 0;                    ///< small-message time of a send between nodes
-  double inter_node_floor_s = 0;               ///< small-message time of a two-node collective
-  double inter_node_floor_per_node_s = 0;      ///< added per further node
-  double inter_node_c_s = 0;                   ///< protocol ramp, s per sqrt(byte)
+  std::vector<RingProtocol> inter_node;
   int collective_sm_permille = 0;              ///< SMs a collective's kernel occupies inside a node
   int inter_node_sm_permille = 0;
   std::vector<Site> free_sites;                ///< cost nothing (ideal only)
@@ -73,5 +90,8 @@ struct HardwareProfile {
 
 /// Reads and checks a profile file; problems carry file, key, value and remedy.
 HardwareProfile read_hardware(const Json& json, const std::string& file, std::vector<Violation>& problems);
+
+/// Reads the profile at `path`. Throws Error with every problem.
+HardwareProfile load_hardware(const std::string& path);
 
 }  // namespace benchsuite

@@ -1,0 +1,33 @@
+// Where one head lies in packed attention tensors: qkv is [s, b, a, 3, d], the context is [s, b, a d].
+#pragma once
+
+#include "engine/device/cpu/kernel_call.h"
+
+namespace benchsuite::cpu {
+
+struct AttentionView {
+  std::int64_t s, b, a, d;
+  float scale;
+
+  explicit AttentionView(const KernelCall& call)
+      : s(call.dim(0)), b(call.dim(1)), a(call.dim(2)), d(call.dim(3)), scale(call.scalar(0)) {}
+
+  std::int64_t qkv_elements() const { return s * b * a * 3 * d; }
+  std::int64_t context_elements() const { return s * b * a * d; }
+  std::int64_t score_elements() const { return b * a * s * s; }
+  std::int64_t lse_elements() const { return b * a * s; }
+
+  // From position to position.
+  std::int64_t qkv_stride() const { return b * a * 3 * d; }
+  std::int64_t context_stride() const { return b * a * d; }
+
+  // First element of (sample, head) at position 0.
+  std::int64_t q(std::int64_t sample, std::int64_t head) const { return (sample * a + head) * 3 * d; }
+  std::int64_t k(std::int64_t sample, std::int64_t head) const { return q(sample, head) + d; }
+  std::int64_t v(std::int64_t sample, std::int64_t head) const { return q(sample, head) + 2 * d; }
+  std::int64_t context(std::int64_t sample, std::int64_t head) const { return (sample * a + head) * d; }
+  std::int64_t scores(std::int64_t sample, std::int64_t head) const { return (sample * a + head) * s * s; }
+  std::int64_t lse(std::int64_t sample, std::int64_t head) const { return (sample * a + head) * s; }
+};
+
+}  // namespace benchsuite::cpu

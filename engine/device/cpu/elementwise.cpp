@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "engine/device/cpu/kernels.h"
+
+namespace benchsuite::cpu {
+namespace {
+
+// GELU in the tanh form with the constants of Megatron-LM's fused_bias_gelu: sqrt(2 / pi) to eight digits.
+constexpr float kSlope = 0.79788456f;
+constexpr float kCubic = 0.044715f;
+
+float gelu_of(float x) { return 0.5f * x * (1.0f + std::tanh(kSlope * x * (1.0f + kCubic * x * x))); }
+
+float gelu_slope(float x) {
+  const float t = std::tanh(kSlope * x * (1.0f + kCubic * x * x));
+  return 0.5f * x * (1.0f - t * t) * kSlope * (1.0f + 3.0f * kCubic * x * x) + 0.5f * (1.0f + t);
+}
+
+}  // namespace
+
+void bias_add(const KernelCall& call) {
+  call.expect_operands(3);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* x = call.f32(0, rows * cols);
+  const float* bias = call.f32(1, cols);
+  float* y = call.f32(2, rows * cols);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < cols; ++i) y[row * cols + i] = x[row * cols + i] + bias[i];
+  }
+}
+
+void bias_gradient(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* dy = call.f32(0, rows * cols);
+  float* dbias = call.f32(1, cols);
+  std::vector<double> sums(static_cast<std::size_t>(cols));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < cols; ++i) sums[static_cast<std::size_t>(i)] += dy[row * cols + i];
+  }
+  for (std::int64_t i = 0; i < cols; ++i) dbias[i] += static_cast<float>(sums[static_cast<std::size_t>(i)]);
+}
+
+void gelu(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0) * call.dim(1);
+  const float* x = call.f32(0, n);
+  float* y = call.f32(1, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = gelu_of(x[i]);
+}
+
+void gelu_backward(const KernelCall& call) {
+  call.expect_operands(3);
+  const std::int64_t n = call.dim(0) * call.dim(1);
+  const float* dy = call.f32(0, n);
+  const float* x = call.f32(1, n);
+  float* dx = call.f32(2, n);
+  for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] * gelu_slope(x[i]);
+}
+
+void bias_gelu(const KernelCall& call) {
+  call.expect_operands(3);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* x = call.f32(0, rows * cols);
+  const float* bias = call.f32(1, cols);
+  float* y = call.f32(2, rows * cols);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < cols; ++i) y[row * cols + i] = gelu_of(x[row * cols + i] + bias[i]);
+  }
+}
+
+void bias_gelu_backward(const KernelCall& call) {
+  call.expect_operands(4);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* dy = call.f32(0, rows * cols);
+  const float* x = call.f32(1, rows * cols);
+  const float* bias = call.f32(2, cols);
+  float* dx = call.f32(3, rows * cols);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t i = 0; i < cols; ++i) {
+      dx[row * cols + i] = dy[row * cols + i] * gelu_slope(x[row * cols + i] + bias[i]);
+    }
+  }
+}
+
+void add(const KernelCall& call) {
+  call.expect_operands(3);
+  const std::int64_t n = call.dim(0);
+  const float* a = call.f32(0, n);
+  const float* b = call.f32(1, n);
+  float* y = call.f32(2, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+void cast(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0);
+  CHECK(call.shape.dtype == DType::fp32 && call.shape.out_dtype == DType::fp32)
+      << "device cpu casts fp32 to fp32, not " << name_of(call.shape.dtype) << " to " << name_of(call.shape.out_dtype);
+  const float* x = call.f32(0, n);
+  float* y = call.f32(1, n);
+  std::memmove(y, x, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+void fill(const KernelCall& call) {
+  call.expect_operands(1);
+  std::fill_n(call.f32(0, call.dim(0)), call.dim(0), call.scalar(0));
+}
+
+void pack(const KernelCall& call) {
+  CHECK(call.operands.size() >= 2) << "pack takes at least one input and an output";
+  const std::size_t inputs = call.operands.size() - 1;
+  float* y = call.f32(inputs, call.dim(0));
+  std::int64_t at = 0;
+  for (std::size_t input = 0; input < inputs; ++input) {
+    const std::int64_t count = call.elements(input);
+    CHECK(at + count <= call.dim(0)) << "pack: inputs exceed " << call.dim(0) << " elements";
+    std::copy_n(call.f32(input, count), count, y + at);
+    at += count;
+  }
+  CHECK(at == call.dim(0)) << "pack: inputs have " << at << " elements, the output " << call.dim(0);
+}
+
+void unpack(const KernelCall& call) {
+  CHECK(call.operands.size() >= 2) << "unpack takes an input and at least one output";
+  const float* x = call.f32(0, call.dim(0));
+  std::int64_t at = 0;
+  for (std::size_t output = 1; output < call.operands.size(); ++output) {
+    const std::int64_t count = call.elements(output);
+    CHECK(at + count <= call.dim(0)) << "unpack: outputs exceed " << call.dim(0) << " elements";
+    std::copy_n(x + at, count, call.f32(output, count));
+    at += count;
+  }
+  CHECK(at == call.dim(0)) << "unpack: outputs have " << at << " elements, the input " << call.dim(0);
+}
+
+}  // namespace benchsuite::cpu

@@ -1,0 +1,77 @@
+// A World with every duration filled in: what the replay runs, free of hardware profiles.
+//
+// The replay needs four things of a machine: how long a compute op takes, how long a transfer takes alone, which shared
+// links it loads, and how many SMs its kernel holds. `price` asks a CostSource once per distinct (shape, site) and
+// (group, shape), so that the replay itself only indexes arrays.
+//
+// Link classes. A collapsed world replays one flow for a set of sibling flows (the same transfer of the other ranks of
+// the role, all in progress at once). Two links are one class when every role-flow is present on both equally often;
+// a flow's weight on a class is the number of its siblings on one link of the class. In a whole world every link is
+// its own class and every weight is 1.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/device/sim/replay.h"
+
+namespace benchsuite {
+
+/// Where prices come from. A CostModel in runs; plain functions in tests.
+struct CostSource {
+  std::function<Picoseconds(const OpShape&, Site)> compute;
+  std::function<TransferCost(const OpShape&, const Group&)> transfer;
+};
+
+/// `costs` must outlive the source.
+CostSource source_of(const CostModel& costs);
+
+/// What one flow puts on one class of links.
+struct LinkLoad {
+  std::int32_t link = 0;    ///< class, 0 .. PricedWorld::links - 1
+  std::int32_t weight = 0;  ///< sibling flows on one link of the class
+};
+
+struct PricedTransfer {
+  Picoseconds latency = 0;   ///< does not grow when a link is shared
+  Picoseconds duration = 0;  ///< alone, latency included
+  std::int32_t sm_permille = 0;
+  std::vector<LinkLoad> loads;
+};
+
+/// One communicator, known to all its roles by this index.
+struct PricedGroup {
+  Group group;
+  std::vector<int> roles;  ///< distinct roles of its ranks, ascending: each posts once per operation
+  int owner = 0;           ///< the role whose transfer prices the flow: a channel's source, else the lowest role
+};
+
+struct PricedRole {
+  const Program* program = nullptr;
+  std::vector<Picoseconds> compute;       ///< [shape * kSites + site]; -1: no op has it
+  std::vector<std::int32_t> transfer_of;  ///< [local group * shapes + shape], index into transfers; -1: no op has it
+  std::vector<PricedTransfer> transfers;
+  std::vector<std::int32_t> group_of;     ///< local group to PricedWorld::groups; -1: no op uses it
+  std::vector<std::int32_t> member_of;    ///< local group to this role's position in PricedGroup::roles
+  std::vector<OpId> next_on_stream;       ///< by op; kNone at the end of a stream
+  std::array<OpId, kStreams> first_on_stream{};
+};
+
+struct PricedWorld {
+  std::vector<PricedRole> roles;
+  std::vector<PricedGroup> groups;
+  std::int32_t links = 0;
+};
+
+/// Throws Error (internal) when a collapsed world is not equivalent to the whole one, or when a Program breaks the rules
+/// the replay relies on: compute ops on the compute stream, communication elsewhere, one stream per group.
+PricedWorld price(const World& world, const CostSource& costs);
+
+/// replay.h, on any source of costs.
+std::string why_not_collapsible(const World& world, const CostSource& costs);
+ReplayResult replay(const PricedWorld& world);
+
+}  // namespace benchsuite

@@ -1,0 +1,386 @@
+// The event loop.
+//
+// Events are the ends of compute ops and flows, taken in order of (time, rank, stream). Whatever happens at one instant
+// happens after no time at all, and rates only act over time: so the order inside an instant decides nothing, provided
+// that work left is counted exactly. It is: remaining work and progress are integers, and an end is rounded up, so that
+// at its own end no work is left whoever asks first.
+#include "engine/device/sim/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <sstream>
+
+#include "engine/core/error.h"
+#include "engine/device/sim/deadlock.h"
+#include "engine/device/sim/earliest.h"
+#include "engine/device/sim/priced_world.h"
+
+namespace benchsuite {
+namespace {
+
+__extension__ using Wide = __int128;
+
+constexpr std::size_t kCompute = static_cast<std::size_t>(StreamKind::compute);
+constexpr std::int64_t kFullRate = 1000;    // permille of the SMs
+constexpr int kFlowBits = 60;               // a flow alone progresses by 2^60 a picosecond
+constexpr Wide kFlowRate = Wide{1} << kFlowBits;
+
+/// What is left of `remaining` after `elapsed` at `rate`, never below zero.
+template <class Work>
+Work left(Work remaining, Work rate, Picoseconds elapsed) {
+  return std::max<Work>(0, remaining - rate * elapsed);
+}
+
+template <class Work>
+Picoseconds time_for(Work remaining, Work rate) {
+  return static_cast<Picoseconds>((remaining + rate - 1) / rate);
+}
+
+struct RoleState {
+  const PricedRole* priced = nullptr;
+  const Op* ops = nullptr;
+  const OpId* waits = nullptr;
+  const OpId* next = nullptr;
+  const Picoseconds* compute = nullptr;
+  Span* spans = nullptr;
+  std::size_t shapes = 0;
+
+  std::array<Picoseconds, kStreams> end;  // of the op that runs on the stream and that this role will end, else kNever
+  std::array<OpId, kStreams> head;        // first op not ended; kNone when the stream is done
+  std::array<OpId, kStreams> blocked_on;  // valid where `blocked` has the stream's bit
+  std::uint32_t blocked = 0;
+  bool touched = false;
+
+  // The running compute op.
+  std::int64_t remaining = 0;  // permille x picoseconds
+  std::int64_t rate = kFullRate;
+  std::int64_t resident = 0;   // permille of the SMs held by communication kernels
+  Picoseconds updated = 0;
+  Picoseconds last_end = 0;
+};
+
+/// One group has at most one operation open: a member posts the next only when the last has ended.
+struct FlowState {
+  const PricedGroup* group = nullptr;
+  std::vector<std::uint8_t> streams;  // by member, valid once it has arrived
+  std::vector<char> here;             // by member
+  std::size_t arrived = 0;
+  std::uint32_t sequence = 0;         // of the open operation
+  OpKind kind{};                      // of the first arrival
+  std::int64_t elements = 0;
+  const PricedTransfer* cost = nullptr;
+
+  std::uint32_t home_role = 0;        // where the end is kept
+  std::uint8_t home_stream = 0;
+  std::int64_t load = 0;              // W of replay.h; 0: not on a link
+  Wide remaining = 0, rate = 0;       // 2^-60 picoseconds
+  Picoseconds updated = 0;
+};
+
+struct LinkState {
+  std::int64_t weight = 0;
+  std::vector<std::uint32_t> flows;  // in progress
+};
+
+class Replay {
+ public:
+  explicit Replay(const PricedWorld& world)
+      : world_(world), earliest_(world.roles.size()), roles_(world.roles.size()), flows_(world.groups.size()),
+        links_(static_cast<std::size_t>(world.links)) {
+    result_.timelines.resize(roles_.size());
+    for (std::size_t r = 0; r < roles_.size(); ++r) {
+      const PricedRole& priced = world.roles[r];
+      RoleState& role = roles_[r];
+      result_.timelines[r].spans.resize(priced.program->ops.size());
+      role.priced = &priced;
+      role.ops = priced.program->ops.data();
+      role.waits = priced.program->waits.data();
+      role.next = priced.next_on_stream.data();
+      role.compute = priced.compute.data();
+      role.spans = result_.timelines[r].spans.data();
+      role.shapes = priced.program->shapes.size();
+      role.end.fill(kNever);
+      role.head = priced.first_on_stream;
+    }
+    for (std::size_t g = 0; g < flows_.size(); ++g) {
+      flows_[g].group = &world.groups[g];
+      flows_[g].streams.resize(world.groups[g].roles.size());
+      flows_[g].here.resize(world.groups[g].roles.size());
+    }
+  }
+
+  ReplayResult run() {
+    for (auto r = static_cast<std::uint32_t>(roles_.size()); r-- > 0;) {  // the last put in is the first tried
+      for (std::uint32_t stream = kStreams; stream-- > 0;) try_later(r, stream);
+    }
+    settle(0);
+    while (earliest_.time() != kNever) {
+      const Picoseconds now = earliest_.time();
+      const auto r = static_cast<std::uint32_t>(earliest_.player());
+      RoleState& role = roles_[r];
+      std::uint32_t stream = 0;
+      while (role.end[stream] != now) ++stream;
+      if (stream == kCompute) {
+        finish_op(r, stream, now);
+      } else {
+        const Op& op = role.ops[role.head[stream]];
+        finish_flow(static_cast<std::uint32_t>(role.priced->group_of[op.group]), now);
+      }
+      settle(now);
+    }
+    throw_if_stuck();
+    for (std::size_t r = 0; r < roles_.size(); ++r) {
+      result_.timelines[r].end = roles_[r].last_end;
+      result_.step = std::max(result_.step, roles_[r].last_end);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void try_later(std::uint32_t role, std::uint32_t stream) { todo_.push_back(role * 16 + stream); }
+
+  void touch(std::uint32_t r) {
+    if (roles_[r].touched) return;
+    roles_[r].touched = true;
+    touched_.push_back(r);
+  }
+
+  /// Starts everything that can start at `now`, then tells the tournament.
+  void settle(Picoseconds now) {
+    while (!todo_.empty()) {
+      const std::uint32_t entry = todo_.back();
+      todo_.pop_back();
+      try_start(entry / 16, entry % 16, now);
+    }
+    for (const std::uint32_t r : touched_) {
+      RoleState& role = roles_[r];
+      role.touched = false;
+      Picoseconds first = role.end[0];
+      for (std::size_t stream = 1; stream < kStreams; ++stream) first = std::min(first, role.end[stream]);
+      earliest_.set(r, first);
+    }
+    touched_.clear();
+  }
+
+  void try_start(std::uint32_t r, std::uint32_t stream, Picoseconds now) {
+    RoleState& role = roles_[r];
+    const OpId id = role.head[stream];
+    if (id == kNone) return;
+    const Op& op = role.ops[id];
+    for (const OpId *wait = role.waits + op.first_wait, *end = wait + op.wait_count; wait != end; ++wait) {
+      if (role.spans[*wait].end >= 0) continue;
+      role.blocked_on[stream] = *wait;
+      role.blocked |= 1u << stream;
+      return;
+    }
+    role.spans[id].ready = now;
+    if (stream == kCompute) {
+      start_compute(r, id, now);
+    } else {
+      arrive(r, stream, id, now);
+    }
+  }
+
+  void start_compute(std::uint32_t r, OpId id, Picoseconds now) {
+    RoleState& role = roles_[r];
+    const Op& op = role.ops[id];
+    role.spans[id].start = now;
+    const Picoseconds duration = role.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
+    if (duration == 0) {
+      finish_op(r, kCompute, now);
+      return;
+    }
+    role.remaining = duration * kFullRate;
+    role.updated = now;
+    role.end[kCompute] = now + (role.rate == kFullRate ? duration : time_for(role.remaining, role.rate));
+    touch(r);
+  }
+
+  void finish_op(std::uint32_t r, std::uint32_t stream, Picoseconds now) {
+    RoleState& role = roles_[r];
+    const OpId id = role.head[stream];
+    role.spans[id].end = now;
+    role.last_end = now;
+    role.end[stream] = kNever;
+    role.head[stream] = role.next[id];
+    for (std::uint32_t mask = role.blocked; mask != 0; mask &= mask - 1) {
+      const auto other = static_cast<std::uint32_t>(std::countr_zero(mask));
+      if (role.blocked_on[other] != id) continue;
+      role.blocked &= ~(1u << other);
+      try_later(r, other);
+    }
+    try_later(r, stream);
+    touch(r);
+  }
+
+  /// Communication kernels come and go: the compute op that runs beside them changes pace.
+  void hold_sms(std::uint32_t r, std::int64_t permille, Picoseconds now) {
+    if (permille == 0) return;
+    RoleState& role = roles_[r];
+    const std::int64_t before = role.rate;
+    role.resident += permille;
+    // Kernels that ask for more SMs than there are queue among themselves; compute is never shut out for good.
+    role.rate = std::max<std::int64_t>(1, kFullRate - role.resident);
+    if (role.end[kCompute] == kNever) return;
+    role.remaining = left<std::int64_t>(role.remaining, before, now - role.updated);
+    role.updated = now;
+    role.end[kCompute] = now + time_for(role.remaining, role.rate);
+    touch(r);
+  }
+
+  void arrive(std::uint32_t r, std::uint32_t stream, OpId id, Picoseconds now) {
+    RoleState& role = roles_[r];
+    const PricedRole& priced = *role.priced;
+    const Op& op = role.ops[id];
+    const PricedTransfer& cost =
+        priced.transfers[static_cast<std::size_t>(priced.transfer_of[op.group * role.shapes + op.shape])];
+    const auto g = static_cast<std::uint32_t>(priced.group_of[op.group]);
+    const auto member = static_cast<std::size_t>(priced.member_of[op.group]);
+    FlowState& flow = flows_[g];
+    check_match(flow, r, id);
+    hold_sms(r, cost.sm_permille, now);
+    flow.streams[member] = static_cast<std::uint8_t>(stream);
+    flow.here[member] = 1;
+    if (flow.group->owner == static_cast<int>(r)) flow.cost = &cost;
+    if (++flow.arrived < flow.group->roles.size()) return;
+
+    for (std::size_t i = 0; i < flow.streams.size(); ++i) {
+      RoleState& other = roles_[static_cast<std::size_t>(flow.group->roles[i])];
+      other.spans[other.head[flow.streams[i]]].start = now;
+    }
+    if (flow.cost->duration == 0) {
+      finish_flow(g, now);
+      return;
+    }
+    flow.home_role = r;
+    flow.home_stream = static_cast<std::uint8_t>(stream);
+    role.end[stream] = now + flow.cost->duration;
+    touch(r);
+    if (!flow.cost->loads.empty()) join_links(g, now);
+  }
+
+  /// Members must do the same thing in the same order; the verifier says more, but a wrong match must never pass.
+  void check_match(FlowState& flow, std::uint32_t r, OpId id) {
+    const Program& program = *roles_[r].priced->program;
+    const Op& op = program.ops[id];
+    const std::int64_t elements = program.shapes[op.shape].dims[0];
+    if (flow.arrived == 0) {
+      flow.kind = op.kind;
+      flow.elements = elements;
+    }
+    const bool channel = is_point_to_point(op.kind);
+    const bool kind_fits = flow.arrived == 0 || (channel ? is_point_to_point(flow.kind) && flow.kind != op.kind
+                                                         : flow.kind == op.kind);
+    if (kind_fits && flow.elements == elements && op.group_sequence == flow.sequence &&
+        (!channel || (op.kind == OpKind::send) == (flow.group->owner == static_cast<int>(r)))) {
+      return;
+    }
+    std::ostringstream text;
+    text << "rank " << program.rank << " posts " << describe_op(program, id) << " of " << elements
+         << " elements as operation " << op.group_sequence << " of a " << name_of(flow.group->group.kind)
+         << " group, where operation " << flow.sequence << " is open: " << name_of(flow.kind) << " of "
+         << flow.elements << " elements";
+    throw Error(Error::Kind::run, text.str());
+  }
+
+  void finish_flow(std::uint32_t g, Picoseconds now) {
+    FlowState& flow = flows_[g];
+    if (flow.load != 0) leave_links(g, now);
+    for (std::size_t i = 0; i < flow.streams.size(); ++i) {
+      const auto r = static_cast<std::uint32_t>(flow.group->roles[i]);
+      RoleState& role = roles_[r];
+      const Op& op = role.ops[role.head[flow.streams[i]]];
+      const PricedRole& priced = *role.priced;
+      const std::int32_t transfer = priced.transfer_of[op.group * role.shapes + op.shape];
+      hold_sms(r, -priced.transfers[static_cast<std::size_t>(transfer)].sm_permille, now);
+      finish_op(r, flow.streams[i], now);
+      flow.here[i] = 0;
+    }
+    flow.arrived = 0;
+    ++flow.sequence;
+  }
+
+  void join_links(std::uint32_t g, Picoseconds now) {
+    FlowState& flow = flows_[g];
+    flow.remaining = Wide{flow.cost->duration} << kFlowBits;
+    flow.rate = kFlowRate;
+    flow.load = 1;
+    flow.updated = now;
+    for (const LinkLoad& load : flow.cost->loads) {
+      LinkState& link = links_[static_cast<std::size_t>(load.link)];
+      link.weight += load.weight;
+      link.flows.push_back(g);
+    }
+    for (const LinkLoad& load : flow.cost->loads) share_link(static_cast<std::size_t>(load.link), now);
+  }
+
+  void leave_links(std::uint32_t g, Picoseconds now) {
+    FlowState& flow = flows_[g];
+    flow.load = 0;
+    for (const LinkLoad& load : flow.cost->loads) {
+      LinkState& link = links_[static_cast<std::size_t>(load.link)];
+      link.weight -= load.weight;
+      link.flows.erase(std::find(link.flows.begin(), link.flows.end(), g));
+    }
+    for (const LinkLoad& load : flow.cost->loads) share_link(static_cast<std::size_t>(load.link), now);
+  }
+
+  void share_link(std::size_t link, Picoseconds now) {
+    for (const std::uint32_t g : links_[link].flows) {
+      FlowState& flow = flows_[g];
+      std::int64_t load = 0;
+      for (const LinkLoad& part : flow.cost->loads) {
+        load = std::max(load, links_[static_cast<std::size_t>(part.link)].weight);
+      }
+      if (load == flow.load) continue;
+      flow.load = load;
+      flow.remaining = left<Wide>(flow.remaining, flow.rate, now - flow.updated);
+      flow.updated = now;
+      const PricedTransfer& cost = *flow.cost;
+      const Wide shared = Wide{cost.latency} + Wide{cost.duration - cost.latency} * load;
+      // Rounded up, as ends are: under one constant load the two cancel and the flow takes exactly `shared`.
+      flow.rate = ((Wide{cost.duration} << kFlowBits) + shared - 1) / shared;
+      roles_[flow.home_role].end[flow.home_stream] = now + time_for(flow.remaining, flow.rate);
+      touch(flow.home_role);
+    }
+  }
+
+  void throw_if_stuck() const {
+    std::vector<StuckOp> stuck;
+    for (std::size_t r = 0; r < roles_.size(); ++r) {
+      const RoleState& role = roles_[r];
+      for (std::size_t stream = 0; stream < kStreams; ++stream) {
+        const OpId id = role.head[stream];
+        if (id == kNone) continue;
+        StuckOp entry{static_cast<int>(r), id, role.spans[id].ready >= 0, kNone, {}};
+        if (entry.arrived) {
+          const Op& op = role.ops[id];
+          const FlowState& flow = flows_[static_cast<std::size_t>(role.priced->group_of[op.group])];
+          for (std::size_t i = 0; i < flow.here.size(); ++i) {
+            if (!flow.here[i]) entry.missing_roles.push_back(flow.group->roles[i]);
+          }
+        } else {
+          entry.waits_for = role.blocked_on[stream];
+        }
+        stuck.push_back(std::move(entry));
+      }
+    }
+    if (!stuck.empty()) throw Error(Error::Kind::run, describe_deadlock(world_, stuck));
+  }
+
+  const PricedWorld& world_;
+  ReplayResult result_;
+  Earliest earliest_;
+  std::vector<RoleState> roles_;
+  std::vector<FlowState> flows_;
+  std::vector<LinkState> links_;
+  std::vector<std::uint32_t> todo_;  // role * 16 + stream
+  std::vector<std::uint32_t> touched_;
+};
+
+}  // namespace
+
+ReplayResult replay(const PricedWorld& world) { return Replay(world).run(); }
+
+}  // namespace benchsuite

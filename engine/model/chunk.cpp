@@ -1,0 +1,96 @@
+#include "engine/model/chunk.h"
+
+namespace benchsuite {
+
+Chunk::Chunk(ModelContext& context, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
+             const EndParameters& ends, const Tensor& loss)
+    : context_(context),
+      first_layer_(first_layer),
+      groups_(layer_groups(context.layout.recompute, static_cast<std::int64_t>(layers.size()))),
+      keep_(kept_by_layer(context.layout.recompute)),
+      states_(static_cast<std::size_t>(context.layout.micro_batches())) {
+  for (const LayerParameters& layer : layers) {
+    layers_.push_back({AttentionBlock(context, layer.attention), MlpBlock(context, layer.mlp)});
+  }
+  if (ends.words) embedding_.emplace(context, *ends.words, *ends.positions);
+  if (ends.head_words) head_.emplace(context, *ends.final_gamma, *ends.final_beta, *ends.head_words, loss);
+}
+
+void Chunk::enter(std::int32_t i, Phase phase) {
+  context_.rec.at().micro_batch = i;
+  context_.rec.at().phase = phase;
+  context_.rec.at().layer = -1;
+}
+
+Chunk::MicroBatchState& Chunk::begin(std::int32_t i) {
+  auto& state = states_[static_cast<std::size_t>(i)];
+  CHECK(!state) << "micro-batch " << i << " is forwarded twice";
+  if (spare_.empty()) {
+    state = std::make_unique<MicroBatchState>();
+    state->layers.resize(layers_.size());
+    state->group_inputs.resize(groups_.size());
+  } else {
+    state = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  return *state;
+}
+
+Chunk::MicroBatchState& Chunk::state_of(std::int32_t i) {
+  CHECK(states_[static_cast<std::size_t>(i)]) << "micro-batch " << i << " goes backward before forward";
+  return *states_[static_cast<std::size_t>(i)];
+}
+
+void Chunk::end(std::int32_t i) { spare_.push_back(std::move(states_[static_cast<std::size_t>(i)])); }
+
+Tensor Chunk::forward_layer(std::int64_t index, const Tensor& x, LayerState& state, bool release_input) {
+  context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
+  Layer& layer = layers_[static_cast<std::size_t>(index)];
+  return layer.mlp.forward(layer.attention.forward(x, state, release_input), state);
+}
+
+Tensor Chunk::backward_layer(std::int64_t index, const Tensor& dy, LayerState& state) {
+  context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
+  Layer& layer = layers_[static_cast<std::size_t>(index)];
+  const Tensor dmiddle = layer.mlp.backward(dy, state);
+  const Tensor dx = layer.attention.backward(dmiddle, state);
+  context_.rec.release(dmiddle);
+  return dx;
+}
+
+Tensor Chunk::forward(std::int32_t i, const Tensor& input) {
+  enter(i, Phase::forward);
+  MicroBatchState& state = begin(i);
+  Tensor x = embedding_ ? embedding_->forward(state.embedding) : input;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const LayerGroup& group = groups_[g];
+    if (group.recomputed) {
+      state.group_inputs[g] = x;
+      context_.rec.mark_saved(x, index_of(Term::layer_group_input));
+    }
+    for (std::int64_t index = group.first; index < group.first + group.count; ++index) {
+      LayerState& layer = state.layers[static_cast<std::size_t>(index)];
+      layer = LayerState(group.recomputed ? SaveSet::none() : keep_);
+      const bool release_input = !(group.recomputed && index == group.first);
+      x = forward_layer(index, x, layer, release_input);
+    }
+  }
+  context_.rec.at().layer = -1;
+  if (!head_) return x;
+  head_->forward(x, state.head);
+  return {};
+}
+
+void Chunk::recompute_group(const LayerGroup& group, MicroBatchState& state, std::size_t group_index) {
+  context_.rec.at().phase = Phase::recompute;
+  Tensor x = state.group_inputs[group_index];
+  for (std::int64_t index = group.first; index < group.first + group.count; ++index) {
+    LayerState& layer = state.layers[static_cast<std::size_t>(index)];
+    layer = LayerState(SaveSet::all());
+    x = forward_layer(index, x, layer, true);
+  }
+  context_.rec.release(x);  // the group's output: its gradient is already here
+  context_.rec.at().phase = Phase::backward;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,109 @@
+// A model chunk: the consecutive layers one pipeline rank runs in one pass, with the embedding before the first and the head
+// after the last; forward beside backward, recompute in between.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "engine/model/attention_block.h"
+#include "engine/model/embedding.h"
+#include "engine/model/head.h"
+#include "engine/model/mlp_block.h"
+#include "engine/model/recompute.h"
+
+namespace benchsuite {
+
+struct LayerParameters {
+  AttentionParameters attention;
+  MlpParameters mlp;
+};
+
+/// Null where the chunk has none.
+struct EndParameters {
+  Parameter *words = nullptr, *positions = nullptr;                                ///< embedding (first chunk)
+  Parameter *final_gamma = nullptr, *final_beta = nullptr, *head_words = nullptr;  ///< head (last chunk)
+};
+
+class Chunk {
+ public:
+  /// Layers [first_layer, first_layer + layers.size()) of the model. `loss`: fp32 scalar the head adds to.
+  Chunk(ModelContext& context, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
+        const EndParameters& ends, const Tensor& loss);
+
+  bool has_embedding() const { return embedding_.has_value(); }
+  bool has_head() const { return head_.has_value(); }
+
+  /// Forward of micro-batch `i`. `input` [s/t | s, b, h] is taken over (ignored by the first chunk). Returns the output
+  /// for the next stage, or an invalid tensor where the head ends the pass.
+  Tensor forward(std::int32_t i, const Tensor& input);
+
+  /// Backward of micro-batch `i`. `doutput` is taken over (ignored where the head starts the pass). `after_layer` is called
+  /// with the chunk-local index once all gradients of a layer are recorded, and with -1 for the embedding, so that the gradient
+  /// store may start reductions. Returns the gradient for the previous stage, or an invalid tensor on the first.
+  template <class AfterLayer>
+  Tensor backward(std::int32_t i, const Tensor& doutput, AfterLayer&& after_layer);
+
+ private:
+  struct Layer {
+    AttentionBlock attention;
+    MlpBlock mlp;
+  };
+  struct MicroBatchState {
+    std::vector<LayerState> layers;       // by layer of the chunk
+    std::vector<Tensor> group_inputs;     // by group, recomputed groups only
+    Embedding::State embedding;
+    Head::State head;
+  };
+
+  Tensor forward_layer(std::int64_t index, const Tensor& x, LayerState& state, bool release_input);
+  Tensor backward_layer(std::int64_t index, const Tensor& dy, LayerState& state);
+  void recompute_group(const LayerGroup& group, MicroBatchState& state, std::size_t group_index);
+  MicroBatchState& begin(std::int32_t i);
+  MicroBatchState& state_of(std::int32_t i);
+  void end(std::int32_t i);
+  void enter(std::int32_t i, Phase phase);
+
+  ModelContext& context_;
+  std::int64_t first_layer_;
+  std::deque<Layer> layers_;
+  std::vector<LayerGroup> groups_;
+  SaveSet keep_;
+  std::optional<Embedding> embedding_;
+  std::optional<Head> head_;
+  std::vector<std::unique_ptr<MicroBatchState>> states_;  // in flight, by micro-batch
+  std::vector<std::unique_ptr<MicroBatchState>> spare_;   // reused, so that a long step does not allocate
+};
+
+template <class AfterLayer>
+Tensor Chunk::backward(std::int32_t i, const Tensor& doutput, AfterLayer&& after_layer) {
+  enter(i, Phase::backward);
+  MicroBatchState& state = state_of(i);
+  Tensor gradient = doutput;
+  if (head_) {
+    gradient = head_->backward(state.head);
+    after_layer(static_cast<std::int64_t>(layers_.size()));
+  }
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    const LayerGroup& group = groups_[g];
+    if (group.recomputed) recompute_group(group, state, g);
+    for (std::int64_t index = group.first + group.count; index-- > group.first;) {
+      const Tensor dx = backward_layer(index, gradient, state.layers[static_cast<std::size_t>(index)]);
+      context_.rec.release(gradient);
+      gradient = dx;
+      after_layer(index);
+    }
+  }
+  if (embedding_) {
+    context_.rec.at().layer = -1;
+    embedding_->backward(gradient, state.embedding);
+    context_.rec.release(gradient);
+    gradient = {};
+    after_layer(std::int64_t{-1});
+  }
+  end(i);
+  return gradient;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,60 @@
+#include "engine/model/embedding.h"
+
+#include "engine/device/op_table.h"
+#include "engine/model/pointwise.h"
+#include "engine/parallel/tensor_region.h"
+
+namespace benchsuite {
+
+OpShape Embedding::lookup_shape(OpKind kind) const {
+  return {.kind = kind,
+          .dtype = context_.dtype,
+          .out_dtype = kind == OpKind::embedding ? context_.dtype : words_.gradient.dtype,
+          .dims = {context_.s * context_.b, context_.h, words_.rows, words_.first_row}};
+}
+
+Tensor Embedding::forward(State& state) {
+  Recorder& rec = context_.rec;
+  rec.at().site = Site::embedding;
+  const Tensor whole = context_.activation(Term::transient, context_.s, context_.h);
+  rec.record(lookup_shape(OpKind::embedding),
+             {reads(context_.current_inputs().tokens), reads(words_.value), writes(whole)});
+  all_reduce_tensor(context_, whole, Reduction::sum);
+
+  Tensor mine = whole.flat_slice(context_.first_position() * context_.b * context_.h,
+                                 context_.s_local * context_.b * context_.h);
+  const Tensor positioned = context_.activation(Term::transient, context_.s_local, context_.h);
+  rec.record({.kind = OpKind::position,
+              .dtype = context_.dtype,
+              .out_dtype = context_.dtype,
+              .dims = {context_.s_local, context_.b, context_.h, context_.first_position()}},
+             {reads(mine), reads(positions_.value), writes(positioned)});
+  rec.release(whole);
+  const auto [y, mask] =
+      dropout_forward(context_, positioned, kEmbeddingDropout, Term::layer_output, Term::embedding_mask);
+  rec.release(positioned);
+  state.mask = mask;
+  if (mask.valid()) rec.mark_saved(mask, index_of(Term::embedding_mask));
+  return y;
+}
+
+void Embedding::backward(const Tensor& dy, State& state) {
+  Recorder& rec = context_.rec;
+  rec.at().site = Site::embedding;
+  const Tensor dpositioned = dropout_backward(context_, dy, state.mask, kEmbeddingDropout);
+  if (state.mask.valid()) rec.release(state.mask);
+  state.mask = {};
+  // Gathered under sequence parallelism, so both tables see the whole sequence and need no sum over t afterwards.
+  const Tensor whole = enter_region(context_, dpositioned, index_of(Term::gathered));
+  rec.record({.kind = OpKind::position_backward,
+              .dtype = context_.dtype,
+              .out_dtype = positions_.gradient.dtype,
+              .dims = {context_.s, context_.b, context_.h, 0}},
+             {reads(whole), updates(positions_.gradient)});
+  rec.record(lookup_shape(OpKind::embedding_backward),
+             {reads(context_.current_inputs().tokens), reads(whole), updates(words_.gradient)});
+  release_entered(context_, whole, dpositioned);
+  rec.release(dpositioned);
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,132 @@
+#include "engine/model/flops.h"
+
+#include <algorithm>
+
+namespace benchsuite {
+
+namespace {
+
+constexpr FlopsFormula kFormulas[] = {FlopsFormula::gpt_full_v1, FlopsFormula::gpt_causal_v1};
+
+/// The sizes the formulas are written in; double, because their products pass 2^53 only beyond any real step.
+struct Sizes {
+  double tokens, layers, h, f, s, vocab;
+
+  Sizes(const ModelConfig& model, const Layout& layout)
+      : tokens(static_cast<double>(layout.global_batch) * static_cast<double>(model.seq)),
+        layers(static_cast<double>(model.layers)),
+        h(static_cast<double>(model.hidden)),
+        f(static_cast<double>(model.ffn_hidden)),
+        s(static_cast<double>(model.seq)),
+        vocab(static_cast<double>(padded_vocab(model.vocab, layout.tp))) {}
+
+  /// Forward FLOPs of one layer over the whole batch.
+  double attention_linears() const { return 2 * tokens * 4 * h * h; }
+  double mlp() const { return 2 * tokens * 2 * h * f; }
+  double attention_core(FlopsFormula formula) const {
+    return (formula == FlopsFormula::gpt_full_v1 ? 4 : 2) * tokens * s * h;
+  }
+};
+
+}  // namespace
+
+std::string_view id_of(FlopsFormula formula) {
+  switch (formula) {
+    case FlopsFormula::gpt_full_v1: return "gpt-full-v1";
+    case FlopsFormula::gpt_causal_v1: return "gpt-causal-v1";
+  }
+  return "?";
+}
+
+FlopsFormula flops_formula(std::string_view id) {
+  std::vector<std::string> ids;
+  std::string list;
+  for (const FlopsFormula formula : kFormulas) {
+    if (id_of(formula) == id) return formula;
+    ids.emplace_back(id_of(formula));
+    list += (list.empty() ? "" : ", ") + ids.back();
+  }
+  const std::string guess = did_you_mean(id, ids);
+  throw Error({Violation{"", "flops_formula", "\"" + std::string(id) + "\"", "not a known FLOP formula",
+                         guess.empty() ? "choose one of: " + list : "did you mean \"" + guess + "\"? (" + list + ")"}});
+}
+
+double FlopsCount::total() const {
+  double sum = 0;
+  for (const FlopsTerm& term : terms) sum += term.flops;
+  return sum;
+}
+
+FlopsCount model_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula) {
+  const Sizes size(model, layout);
+  const bool full = formula == FlopsFormula::gpt_full_v1;
+  FlopsCount count{std::string(id_of(formula)), {}};
+  count.terms.push_back({"linear layers", 3 * size.layers * (size.attention_linears() + size.mlp()),
+                         "6 B s L (4 h^2 + 2 h f)"});
+  count.terms.push_back({"attention core", 3 * size.layers * size.attention_core(formula),
+                         full ? "12 B s^2 L h" : "6 B s^2 L h"});
+  count.terms.push_back({"vocabulary layer", 6 * size.tokens * size.h * size.vocab, "6 B s h V"});
+  return count;
+}
+
+FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula) {
+  const Sizes size(model, layout);
+  const std::string core = formula == FlopsFormula::gpt_full_v1 ? "4 B s^2 h" : "2 B s^2 h";
+  const RecomputeConfig& recompute = layout.recompute;
+  FlopsCount count = model_flops(model, layout, formula);
+  if (recompute.granularity == RecomputeGranularity::full) {
+    const std::int64_t chunks = layout.pp * layout.vpp;
+    const bool uniform = recompute.method == RecomputeMethod::uniform;
+    const std::int64_t layers =
+        uniform ? model.layers : chunks * std::min(recompute.num_layers, model.layers / chunks);
+    const std::string layer_text = uniform ? "L" : "p v k";
+    count.terms.push_back({"recomputed linear layers",
+                           static_cast<double>(layers) * (size.attention_linears() + size.mlp()),
+                           "2 B s " + layer_text + " (4 h^2 + 2 h f)"});
+    count.terms.push_back({"recomputed attention core", static_cast<double>(layers) * size.attention_core(formula),
+                           layer_text + " " + core});
+  }
+  if (recompute.selects(RecomputeModule::core_attn)) {
+    count.terms.push_back({"recomputed attention core", size.layers * size.attention_core(formula), "L " + core});
+  }
+  if (recompute.selects(RecomputeModule::mlp)) {
+    count.terms.push_back({"recomputed MLP", size.layers * size.mlp(), "4 B s L h f"});
+  }
+  return count;
+}
+
+ParameterCount parameter_count(const ModelConfig& model, std::int64_t vocab_rows) {
+  const std::int64_t h = model.hidden;
+  const std::int64_t f = model.ffn_hidden;
+  const std::int64_t attention = 4 * h * h + 4 * h;
+  const std::int64_t mlp = 2 * h * f + f + h;
+  const std::int64_t norms = 4 * h;
+  ParameterCount count;
+  count.embedding = vocab_rows * h;
+  count.position = model.seq * h;
+  count.layers = model.layers * (attention + mlp + norms);
+  count.final_norm = 2 * h;
+  return count;
+}
+
+RankParameters rank_parameters(const ModelConfig& model, const Layout& layout, std::int64_t stage) {
+  CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
+  const std::int64_t h = model.hidden;
+  const std::int64_t f = model.ffn_hidden;
+  const std::int64_t layers = div_exact(model.layers, layout.pp);
+  const std::int64_t embedding = div_exact(padded_vocab(model.vocab, layout.tp) * h, layout.tp);
+  const bool first = stage == 0;
+  const bool last = stage == layout.pp - 1;
+
+  // Column-parallel: QKV and FC1 with their biases. Row-parallel: the matrices of attention-out and FC2, not the biases.
+  const std::int64_t split_weights = 3 * h * h + 3 * h + h * h + h * f + f + f * h;
+  const std::int64_t row_biases = 2 * h;
+  const std::int64_t norms = 4 * h;
+  RankParameters count;
+  count.sharded = layers * div_exact(split_weights, layout.tp) + (first ? embedding : 0);
+  count.replicated = layers * (row_biases + norms) + (first ? model.seq * h : 0) + (last ? 2 * h : 0);
+  count.tied_copy = last && !first ? embedding : 0;
+  return count;
+}
+
+}  // namespace benchsuite

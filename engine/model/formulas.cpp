@@ -1,0 +1,284 @@
+#include "engine/model/formulas.h"
+
+#include <algorithm>
+
+#include "engine/model/flops.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// The letters of the papers. `repl` is what divides tensors outside the tensor-parallel regions: 1, or t with sequence
+/// parallelism.
+struct Letters {
+  double s, b, h, f, a, t, d, repl, e;
+  std::int64_t p, v, m, g, layers_per_chunk;
+
+  Letters(const ModelConfig& model, const Layout& layout)
+      : s(static_cast<double>(model.seq)),
+        b(static_cast<double>(layout.micro_batch)),
+        h(static_cast<double>(model.hidden)),
+        f(static_cast<double>(model.ffn_hidden)),
+        a(static_cast<double>(model.heads)),
+        t(static_cast<double>(layout.tp)),
+        d(static_cast<double>(layout.dp * layout.cp)),
+        repl(layout.sequence_parallel ? t : 1),
+        e(static_cast<double>(size_of(layout.precision))),
+        p(layout.pp),
+        v(layout.vpp),
+        m(layout.micro_batches()),
+        g(layout.group()),
+        layers_per_chunk(div_exact(model.layers, layout.pp * layout.vpp)) {}
+
+  double x() const { return s * b * h; }
+};
+
+std::int64_t in_flight(const Letters& n, ScheduleKind schedule, std::int64_t stage) {
+  switch (schedule) {
+    case ScheduleKind::gpipe: return n.m;
+    case ScheduleKind::one_f_one_b: return std::min(n.p - stage, n.m);
+    case ScheduleKind::interleaved:
+      return std::min(2 * (n.p - 1 - stage) + (n.v - 1) * n.g + 1, n.m * n.v);
+  }
+  return 0;
+}
+
+/// Micro-batches of the first stage's first chunk whose backward is to come, at the most. The paper's p is v = 1, m >= p.
+/// Interleaved: of `count` forwards in table order, all of chunk 0 come first in each group; of as many backwards, last.
+std::int64_t embedded_in_flight(const Letters& n, ScheduleKind schedule) {
+  const std::int64_t all = in_flight(n, schedule, 0);
+  if (schedule != ScheduleKind::interleaved) return all;
+  const auto of_first_chunk = [&n](std::int64_t count, bool backward) {
+    const std::int64_t groups = std::min(count / (n.g * n.v), n.m / n.g);
+    const std::int64_t rest = count - groups * n.g * n.v;
+    const std::int64_t size = groups < n.m / n.g ? n.g : n.m % n.g;
+    return groups * n.g + (backward ? std::max<std::int64_t>(0, rest - (n.v - 1) * size) : std::min(rest, size));
+  };
+  std::int64_t most = 0;
+  for (std::int64_t gone = 0; gone + all <= n.m * n.v; ++gone) {
+    most = std::max(most, of_first_chunk(gone + all, false) - of_first_chunk(gone, true));
+  }
+  return most;
+}
+
+double sum(const std::vector<BytesTerm>& terms) {
+  double bytes = 0;
+  for (const BytesTerm& term : terms) bytes += term.bytes;
+  return bytes;
+}
+
+/// One layer, nothing fully recomputed.
+std::vector<BytesTerm> layer_terms(const Letters& n, const Layout& layout, bool masks) {
+  const bool core = layout.attention == AttentionKernel::unfused && !layout.recompute.selects(RecomputeModule::core_attn);
+  const bool norm_outputs = !layout.recompute.selects(RecomputeModule::layernorm);
+  const bool mlp_inside = !layout.recompute.selects(RecomputeModule::mlp);
+  const std::string r = layout.sequence_parallel ? "/t" : "";
+  const double x = n.x();
+  const double matrix = n.a * n.s * n.s * n.b / n.t;
+
+  std::vector<BytesTerm> terms;
+  terms.push_back({"layernorm inputs", 2 * n.e * x / n.repl, "2 e s b h" + r});
+  if (norm_outputs) {
+    terms.push_back({"QKV input", n.e * x / n.repl, "e s b h" + r});
+    terms.push_back({"FC1 input", n.e * x / n.repl, "e s b h" + r});
+  }
+  terms.push_back({"Q, K and V", 3 * n.e * x / n.t, "3 e s b h/t"});
+  terms.push_back({"projection input", n.e * x / n.t, "e s b h/t"});
+  if (mlp_inside) {
+    terms.push_back({"GELU input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+    terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+  }
+  if (masks) terms.push_back({"output dropout masks", 2 * x / n.repl, "2 s b h" + r});
+  if (core) {
+    terms.push_back({"softmax output", n.e * matrix, "e a s^2 b/t"});
+    terms.push_back({"attention dropout output", n.e * matrix, "e a s^2 b/t"});
+    if (masks) terms.push_back({"attention dropout mask", matrix, "a s^2 b/t"});
+  }
+  return terms;
+}
+
+}  // namespace
+
+SavedActivations saved_activations(const ModelConfig& model, const Layout& layout, const Stack& stack,
+                                   std::int64_t stage) {
+  CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
+  const Letters n(model, layout);
+  const bool masks = stack.stores_dropout_masks;
+  const RecomputeConfig& recompute = layout.recompute;
+  const auto l = static_cast<double>(n.layers_per_chunk);
+
+  SavedActivations saved;
+  saved.layer = layer_terms(n, layout, masks);
+  saved.layer_bytes = sum(saved.layer);
+  saved.input_bytes = n.e * n.x() / n.repl;
+  saved.chunks_in_flight = in_flight(n, layout.schedule, stage);
+  saved.chunk_bytes = l * saved.layer_bytes;
+  if (recompute.granularity == RecomputeGranularity::full) {
+    const std::int64_t k = std::min(recompute.num_layers, n.layers_per_chunk);
+    const auto kd = static_cast<double>(k);
+    if (recompute.method == RecomputeMethod::uniform) {
+      saved.chunk_bytes = static_cast<double>(div_ceil(n.layers_per_chunk, k)) * saved.input_bytes;
+      saved.transient_bytes = kd * saved.layer_bytes - saved.input_bytes;
+    } else {
+      saved.chunk_bytes = kd * saved.input_bytes + (l - kd) * saved.layer_bytes;
+      saved.transient_bytes = saved.layer_bytes - saved.input_bytes;
+    }
+  }
+  saved.layers_total = saved.chunk_bytes * static_cast<double>(saved.chunks_in_flight);
+
+  if (stage == 0 && masks) {
+    const auto embedded = static_cast<double>(embedded_in_flight(n, layout.schedule));
+    saved.outside.push_back({"embedding dropout mask", embedded * n.x() / n.repl,
+                             std::string("s b h") + (layout.sequence_parallel ? "/t" : "") + " x micro-batches in flight"});
+  }
+  if (stage == n.p - 1) {
+    // Only GPipe lets a second micro-batch reach the head before the first one has gone back.
+    const double waiting = layout.schedule == ScheduleKind::gpipe ? static_cast<double>(n.m) : 1;
+    const auto vocab = static_cast<double>(padded_vocab(model.vocab, layout.tp));
+    const std::string r = layout.sequence_parallel ? "/t" : "";
+    saved.outside.push_back({"final layernorm input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
+    saved.outside.push_back({"head input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
+    saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
+  }
+  saved.outside_bytes = sum(saved.outside);
+  return saved;
+}
+
+double state_bytes_per_parameter(const Layout& layout, const Stack& stack) {
+  const bool master = layout.precision != DType::fp32;
+  const double parameter = static_cast<double>(size_of(layout.precision));
+  const double gradient = static_cast<double>(size_of(stack.gradient_dtype));
+  const double optimizer = (master ? 4 : 0) + 8;
+  const double shards = layout.zero_stage >= 1 ? static_cast<double>(layout.dp * layout.cp) : 1;
+  return parameter + gradient + optimizer / shards;
+}
+
+namespace {
+
+/// Collects volumes, leaving out what is zero.
+class Volumes {
+ public:
+  void add(GroupKind group, OpKind op, Site site, double bytes, std::int64_t calls, std::string formula,
+           bool recomputed = false) {
+    if (bytes > 0) list.push_back({group, op, site, recomputed, bytes, calls, std::move(formula)});
+  }
+
+  std::vector<Volume> list;
+};
+
+/// `times` times per layer: gathers or scatters of X with sequence parallelism, all-reduces of X without.
+void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, Site site, std::int64_t layers,
+                std::int64_t all_reduces, std::int64_t gathers, std::int64_t scatters, bool recomputed) {
+  const double half = (n.t - 1) / n.t * n.e * n.x();
+  const std::int64_t passes = layers * n.m;
+  const std::string each = recomputed ? " for each layer recomputed and micro-batch" : " for each layer and micro-batch";
+  const auto add = [&](OpKind op, std::int64_t times, double bytes, const std::string& formula) {
+    volumes.add(GroupKind::tensor, op, site, static_cast<double>(passes * times) * bytes, passes * times,
+                std::to_string(times) + " " + formula + each, recomputed);
+  };
+  if (sequence_parallel) {
+    add(OpKind::all_gather, gathers, half, "(t-1)/t e s b h");
+    add(OpKind::reduce_scatter, scatters, half, "(t-1)/t e s b h");
+  } else {
+    add(OpKind::all_reduce, all_reduces, 2 * half, "2 (t-1)/t e s b h");
+  }
+}
+
+void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout, const Stack& stack,
+                std::int64_t stage) {
+  const bool sp = layout.sequence_parallel;
+  const bool first = stage == 0;
+  const bool last = stage == n.p - 1;
+  const std::int64_t layers = n.v * n.layers_per_chunk;
+  const double half = (n.t - 1) / n.t * n.e * n.x();
+  const auto m = static_cast<double>(n.m);
+
+  // Forward: gather, scatter. Backward: gather dY, re-gather the column layer's input, scatter dX.
+  for (const Site site : {Site::attention, Site::mlp}) add_layers(volumes, n, sp, site, layers, 2, 3, 2, false);
+
+  if (layout.recompute.granularity == RecomputeGranularity::full) {
+    const std::int64_t again = layout.recompute.method == RecomputeMethod::uniform
+                                   ? layers
+                                   : n.v * std::min(layout.recompute.num_layers, n.layers_per_chunk);
+    for (const Site site : {Site::attention, Site::mlp}) add_layers(volumes, n, sp, site, again, 1, 1, 1, true);
+  }
+  if (layout.recompute.selects(RecomputeModule::mlp)) add_layers(volumes, n, sp, Site::mlp, layers, 1, 1, 1, true);
+
+  if (first) {
+    // Learned positions are added after the sum, so sequence parallelism does not turn it into a scatter.
+    volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::embedding, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
+    if (sp) volumes.add(GroupKind::tensor, OpKind::all_gather, Site::embedding, m * half, n.m, "m (t-1)/t e s b h");
+  }
+  if (last) {
+    if (sp) {
+      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * 2 * half, 2 * n.m, "2 m (t-1)/t e s b h");
+      volumes.add(GroupKind::tensor, OpKind::reduce_scatter, Site::head, m * half, n.m, "m (t-1)/t e s b h");
+    } else {
+      volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::head, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
+    }
+    volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::loss, m * 3 * 2 * (n.t - 1) / n.t * 4 * n.s * n.b, 3 * n.m,
+                "3 m 2 (t-1)/t 4 s b");
+  }
+  if (sp) {
+    const double w = static_cast<double>(size_of(stack.gradient_dtype));
+    const double elements = static_cast<double>(layers) * 6 * static_cast<double>(model.hidden) +
+                            (last ? 2 * static_cast<double>(model.hidden) : 0);
+    volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::gradients, 2 * (n.t - 1) / n.t * w * elements, 1,
+                last ? "2 (t-1)/t w (6 h L/p + 2 h)" : "2 (t-1)/t w 6 h L/p");
+  }
+}
+
+void add_pipeline(Volumes& volumes, const Letters& n, std::int64_t stage) {
+  if (n.p == 1) return;
+  const double tensor = n.e * n.x() / n.repl;
+  // The last stage's last chunk sends no activations, the first stage's first chunk no gradients.
+  const std::int64_t forward = n.m * (stage == n.p - 1 ? n.v - 1 : n.v);
+  const std::int64_t backward = n.m * (stage == 0 ? n.v - 1 : n.v);
+  const std::string size = n.repl > 1 ? " e s b h/t" : " e s b h";
+  volumes.add(GroupKind::pipeline_forward, OpKind::send, Site::pipeline, static_cast<double>(forward) * tensor, forward,
+              (stage == n.p - 1 ? "m (v-1)" : "m v") + size);
+  volumes.add(GroupKind::pipeline_backward, OpKind::send, Site::pipeline, static_cast<double>(backward) * tensor,
+              backward, (stage == 0 ? "m (v-1)" : "m v") + size);
+}
+
+void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout,
+                   const Stack& stack, std::int64_t stage) {
+  const double w = static_cast<double>(size_of(stack.gradient_dtype));
+  const double ring = (n.d - 1) / n.d;
+  const auto parameters = static_cast<double>(rank_parameters(model, layout, stage).total());
+  if (n.p > 1 && (stage == 0 || stage == n.p - 1)) {
+    const auto rows = static_cast<double>(padded_vocab(model.vocab, layout.tp));
+    // A ring of two: 2 (2-1)/2 = 1.
+    volumes.add(GroupKind::embedding, OpKind::all_reduce, Site::gradients, w * rows * n.h / n.t, 1, "w V h/t");
+  }
+  if (layout.zero_stage == 0) {
+    volumes.add(GroupKind::data, OpKind::all_reduce, Site::gradients, 2 * ring * w * parameters, -1, "2 (d-1)/d w N");
+    return;
+  }
+  volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * parameters, -1, "(d-1)/d w N");
+  volumes.add(GroupKind::data, OpKind::all_gather, Site::optimizer, ring * n.e * parameters, -1, "(d-1)/d e N");
+}
+
+}  // namespace
+
+std::vector<Volume> communication_volumes(const ModelConfig& model, const Layout& layout, const Stack& stack,
+                                          std::int64_t stage) {
+  CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
+  CHECK(layout.zero_stage <= 1) << "zero_stage " << layout.zero_stage;
+  const Letters n(model, layout);
+  Volumes volumes;
+  if (layout.tp > 1) add_tensor(volumes, n, model, layout, stack, stage);
+  add_pipeline(volumes, n, stage);
+  add_gradients(volumes, n, model, layout, stack, stage);
+  return std::move(volumes.list);
+}
+
+double sum_bytes(const std::vector<Volume>& volumes, GroupKind group, OpKind op, bool recomputed) {
+  double bytes = 0;
+  for (const Volume& volume : volumes) {
+    if (volume.group == group && volume.op == op && volume.recomputed == recomputed) bytes += volume.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,30 @@
+// The last stage's output: final LayerNorm, the tied vocabulary-parallel head, cross-entropy on logits split over the
+// vocabulary (Shoeybi et al. 2019, section 3; megatron-core cross_entropy.py): three fp32 all-reduces of [s, b].
+#pragma once
+
+#include "engine/model/norm.h"
+#include "engine/parallel/linear.h"
+
+namespace benchsuite {
+
+class Head {
+ public:
+  Head(ModelContext& context, Parameter& gamma, Parameter& beta, Parameter& words, const Tensor& loss);
+
+  struct State {
+    Tensor input, statistics, norm, softmax;
+  };
+  /// x [s/t | s, b, h] -> adds the micro-batch's mean token loss / m to the loss output. Takes over x.
+  void forward(const Tensor& x, State& state);
+  /// The gradient of x, [s/t | s, b, h].
+  Tensor backward(State& state);
+
+ private:
+  ModelContext& context_;
+  Parameter& words_;
+  Tensor loss_;
+  LayerNorm norm_;
+  ColumnParallelLinear projection_;
+};
+
+}  // namespace benchsuite

@@ -1,0 +1,28 @@
+// LayerNorm over the hidden dimension of [s/t | s, b, h].
+#pragma once
+
+#include "engine/model/model_context.h"
+#include "engine/parallel/parameter.h"
+
+namespace benchsuite {
+
+class LayerNorm {
+ public:
+  LayerNorm(ModelContext& context, Parameter& gamma, Parameter& beta) : context_(context), gamma_(gamma), beta_(beta) {}
+
+  struct Result {
+    Tensor output;      // like x
+    Tensor statistics;  // [positions b, 2] fp32: mean, 1/sigma
+  };
+  Result forward(const Tensor& x, Term output, Term statistics);
+
+  /// dx; accumulates the gradients of gamma and beta (partial sums under sequence parallelism).
+  Tensor backward(const Tensor& dy, const Tensor& x, const Tensor& statistics);
+
+ private:
+  ModelContext& context_;
+  Parameter& gamma_;
+  Parameter& beta_;
+};
+
+}  // namespace benchsuite

@@ -1,0 +1,82 @@
+#include "engine/parallel/linear.h"
+
+#include "engine/parallel/tensor_region.h"
+
+namespace benchsuite {
+
+namespace {
+
+Tensor new_activation(ParallelContext& context, const Tensor& like, std::int64_t width, std::uint32_t term) {
+  return context.rec.allocate(Purpose::activations, term, like.dtype, {1, like.shape[1], like.shape[2], width});
+}
+
+std::int64_t rows_of(const Tensor& x) { return x.shape[1] * x.shape[2]; }
+
+/// y[rows, out] = x[rows, in] W[out, in]^T
+void product_forward(ParallelContext& context, const Tensor& x, const Parameter& weight, const Tensor& y) {
+  context.rec.record({.kind = OpKind::gemm,
+                      .dtype = x.dtype,
+                      .out_dtype = y.dtype,
+                      .transpose_b = true,
+                      .dims = {rows_of(x), weight.rows, weight.columns, 1}},
+                     {reads(x), reads(weight.value), writes(y)});
+}
+
+/// dx[rows, in] = dy[rows, out] W[out, in]
+void product_dgrad(ParallelContext& context, const Tensor& dy, const Parameter& weight, const Tensor& dx) {
+  context.rec.record({.kind = OpKind::gemm,
+                      .dtype = dy.dtype,
+                      .out_dtype = dx.dtype,
+                      .dims = {rows_of(dy), weight.columns, weight.rows, 1}},
+                     {reads(dy), reads(weight.value), writes(dx)});
+}
+
+/// dW[out, in] += dy[rows, out]^T x[rows, in]
+void product_wgrad(ParallelContext& context, const Tensor& dy, const Tensor& x, const Parameter& weight) {
+  context.rec.record({.kind = OpKind::gemm,
+                      .dtype = dy.dtype,
+                      .out_dtype = weight.gradient.dtype,
+                      .transpose_a = true,
+                      .accumulate = true,
+                      .dims = {weight.rows, weight.columns, rows_of(dy), 1}},
+                     {reads(dy), reads(x), updates(weight.gradient)});
+}
+
+}  // namespace
+
+Tensor ColumnParallelLinear::forward(const Tensor& x) {
+  const Tensor full = enter_region(context_, x, terms_.gathered);
+  const Tensor y = new_activation(context_, full, weight_.rows, terms_.output);
+  product_forward(context_, full, weight_, y);
+  release_entered(context_, full, x);
+  return y;
+}
+
+Tensor ColumnParallelLinear::backward(const Tensor& dy, const Tensor& x) {
+  const Tensor full = enter_region(context_, x, terms_.gathered);
+  settle_backward(context_);
+  const Tensor dx_full = new_activation(context_, dy, weight_.columns, terms_.output);
+  product_dgrad(context_, dy, weight_, dx_full);
+  const Tensor dx = leave_region(context_, dx_full, terms_.reduced);
+  settle_backward(context_);
+  product_wgrad(context_, dy, full, weight_);
+  release_entered(context_, full, x);
+  return dx;
+}
+
+Tensor RowParallelLinear::forward(const Tensor& x) {
+  const Tensor partial = new_activation(context_, x, weight_.rows, terms_.output);
+  product_forward(context_, x, weight_, partial);
+  return leave_region(context_, partial, terms_.reduced);
+}
+
+Tensor RowParallelLinear::backward(const Tensor& dy, const Tensor& x) {
+  const Tensor full = enter_region(context_, dy, terms_.gathered);
+  const Tensor dx = new_activation(context_, full, weight_.columns, terms_.output);
+  product_dgrad(context_, full, weight_, dx);
+  product_wgrad(context_, full, x, weight_);
+  release_entered(context_, full, dy);
+  return dx;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,56 @@
+// Column- and row-parallel linears (Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, section 4.2).
+//
+// y = x W^T with W [out, in]. Column parallel: rows of W (outputs) are split over t, the input is whole. Row parallel: columns
+// of W (inputs) are split, the output is a partial sum that leaves the region by a reduction. Biases are the caller's
+// business, since stacks fuse them into what follows.
+//
+// Activations are 4-d views [1, s, b, width].
+#pragma once
+
+#include "engine/parallel/context.h"
+#include "engine/parallel/parameter.h"
+
+namespace benchsuite {
+
+struct LinearTerms {
+  std::uint32_t gathered;  ///< input of a column-parallel linear, gathered; output gradient of a row-parallel one
+  std::uint32_t output;
+  std::uint32_t reduced;   ///< result of the reduction that leaves the region
+};
+
+class ColumnParallelLinear {
+ public:
+  ColumnParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms)
+      : context_(context), weight_(weight), terms_(terms) {}
+
+  /// x [s/t | s, b, in] -> y [s, b, out/t]. x stays with the caller.
+  Tensor forward(const Tensor& x);
+
+  /// dy [s, b, out/t], the forward's x -> dx [s/t | s, b, in]; accumulates the weight gradient. Under sequence parallelism
+  /// x is gathered again behind the dgrad product, and dx is reduced behind the wgrad product. Releases nothing of the caller's.
+  Tensor backward(const Tensor& dy, const Tensor& x);
+
+ private:
+  ParallelContext& context_;
+  Parameter& weight_;
+  LinearTerms terms_;
+};
+
+class RowParallelLinear {
+ public:
+  RowParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms)
+      : context_(context), weight_(weight), terms_(terms) {}
+
+  /// x [s, b, in/t] -> y [s/t | s, b, out], reduced over t.
+  Tensor forward(const Tensor& x);
+
+  /// dy [s/t | s, b, out], the forward's x -> dx [s, b, in/t]; accumulates the weight gradient.
+  Tensor backward(const Tensor& dy, const Tensor& x);
+
+ private:
+  ParallelContext& context_;
+  Parameter& weight_;
+  LinearTerms terms_;
+};
+
+}  // namespace benchsuite

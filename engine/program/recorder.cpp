@@ -1,0 +1,172 @@
+#include "engine/program/recorder.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace benchsuite {
+
+namespace {
+
+bool must_be_released(Purpose purpose) {
+  return purpose == Purpose::activations || purpose == Purpose::communication || purpose == Purpose::workspace;
+}
+
+std::uint64_t hash_of(const OpShape& shape) {
+  std::uint64_t hash = static_cast<std::uint64_t>(shape.kind) | static_cast<std::uint64_t>(shape.dtype) << 8 |
+                       static_cast<std::uint64_t>(shape.out_dtype) << 12 |
+                       static_cast<std::uint64_t>(shape.reduction) << 16 | std::uint64_t{shape.transpose_a} << 20 |
+                       std::uint64_t{shape.transpose_b} << 21 | std::uint64_t{shape.accumulate} << 22 |
+                       std::uint64_t{shape.causal} << 23 | std::uint64_t{shape.stores_mask} << 24;
+  const auto mix = [&hash](std::uint64_t word) { hash = (std::rotl(hash, 23) ^ word) * 0x9E3779B97F4A7C15u; };
+  for (const std::int64_t dim : shape.dims) mix(static_cast<std::uint64_t>(dim));
+  mix(std::bit_cast<std::uint64_t>(shape.scalars));
+  return hash ^ hash >> 29;
+}
+
+}  // namespace
+
+Recorder::Recorder(int rank, std::vector<std::string> terms) : shape_table_(1024) {
+  program_.rank = rank;
+  program_.terms = std::move(terms);
+}
+
+std::uint32_t Recorder::add_group(const Group& group) {
+  const auto found = std::find(program_.groups.begin(), program_.groups.end(), group);
+  if (found != program_.groups.end()) return static_cast<std::uint32_t>(found - program_.groups.begin());
+  program_.groups.push_back(group);
+  group_sequences_.push_back(0);
+  return static_cast<std::uint32_t>(program_.groups.size() - 1);
+}
+
+Tensor Recorder::allocate(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape) {
+  CHECK(term < program_.terms.size()) << "term " << term;
+  Tensor tensor{.buffer = static_cast<BufferId>(program_.buffers.size()), .dtype = dtype, .offset = 0, .shape = shape};
+  Arena& arena = arenas_[static_cast<int>(purpose)];
+  const std::uint64_t bytes = tensor.bytes();
+  const Arena::BlockId block = arena.allocate(bytes);
+  program_.buffers.push_back({.purpose = purpose, .dtype = dtype, .term = term, .offset = arena.offset_of(block),
+                              .bytes = bytes, .alloc_at = static_cast<OpId>(program_.ops.size())});
+  states_.push_back({.writer = 0, .readers = arena.last_uses_of(block), .block = block});
+  return tensor;
+}
+
+void Recorder::release(const Tensor& tensor) {
+  Buffer& buffer = program_.buffers[tensor.buffer];
+  CHECK(buffer.free_at == kNone) << program_.terms[buffer.term] << " is released twice";
+  buffer.free_at = static_cast<OpId>(program_.ops.size());
+  BufferState& state = states_[tensor.buffer];
+  LastUses uses = state.readers;
+  if (state.writer != 0) {
+    std::uint32_t& use = uses[static_cast<int>(program_.ops[state.writer - 1].stream)];
+    use = std::max(use, state.writer);
+  }
+  arenas_[static_cast<int>(buffer.purpose)].free(state.block, uses);
+}
+
+void Recorder::mark_saved(const Tensor& tensor, std::uint32_t term) {
+  Buffer& buffer = program_.buffers[tensor.buffer];
+  CHECK(buffer.saved_at == kNone) << program_.terms[term] << " is saved twice";
+  buffer.saved_at = static_cast<OpId>(program_.ops.size());
+  buffer.term = term;
+}
+
+std::uint32_t Recorder::intern(const OpShape& shape) {
+  const std::size_t mask = shape_table_.size() - 1;
+  std::size_t slot = hash_of(shape) & mask;
+  for (; shape_table_[slot] != 0; slot = (slot + 1) & mask) {
+    if (program_.shapes[shape_table_[slot] - 1] == shape) return shape_table_[slot] - 1;
+  }
+  program_.shapes.push_back(shape);
+  const auto index = static_cast<std::uint32_t>(program_.shapes.size());
+  shape_table_[slot] = index;
+  if (program_.shapes.size() * 2 > shape_table_.size()) {
+    std::vector<std::uint32_t> larger(shape_table_.size() * 2);
+    for (std::size_t i = 0; i < program_.shapes.size(); ++i) {
+      std::size_t place = hash_of(program_.shapes[i]) & (larger.size() - 1);
+      while (larger[place] != 0) place = (place + 1) & (larger.size() - 1);
+      larger[place] = static_cast<std::uint32_t>(i + 1);
+    }
+    shape_table_ = std::move(larger);
+  }
+  return index - 1;
+}
+
+void Recorder::need(StreamKind stream, std::uint32_t op_plus_one) {
+  if (op_plus_one == 0) return;
+  const int other = static_cast<int>(program_.ops[op_plus_one - 1].stream);
+  std::uint32_t& wanted = pending_[static_cast<int>(stream)][other];
+  wanted = std::max(wanted, op_plus_one);
+}
+
+OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& shape, std::span<const Operand> operands) {
+  const auto id = static_cast<OpId>(program_.ops.size());
+  const int s = static_cast<int>(stream);
+
+  for (const Operand& operand : operands) {
+    const BufferState& state = states_[operand.buffer];
+    need(stream, state.writer);
+    if (operand.access == Access::read) continue;
+    for (int other = 0; other < kStreams; ++other) {
+      pending_[s][other] = std::max(pending_[s][other], state.readers[other]);
+    }
+  }
+  // Only now, so that an operand that stands in two places of one op does not wait for the op itself.
+  for (const Operand& operand : operands) {
+    BufferState& state = states_[operand.buffer];
+    if (operand.access != Access::write) state.readers[s] = id + 1;
+    if (operand.access != Access::read) {
+      state.writer = id + 1;
+      state.readers = {};
+    }
+  }
+
+  const auto first_wait = static_cast<std::uint32_t>(program_.waits.size());
+  for (int other = 0; other < kStreams; ++other) {
+    const std::uint32_t wanted = pending_[s][other];
+    pending_[s][other] = 0;
+    if (other == s || wanted <= known_[s][other]) continue;
+    known_[s][other] = wanted;
+    program_.waits.push_back(wanted - 1);
+  }
+
+  program_.ops.push_back({.kind = shape.kind,
+                          .phase = context_.phase,
+                          .site = context_.site,
+                          .stream = stream,
+                          .operand_count = narrow<std::uint16_t>(operands.size()),
+                          .wait_count = static_cast<std::uint16_t>(program_.waits.size() - first_wait),
+                          .shape = intern(shape),
+                          .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
+                          .first_wait = first_wait,
+                          .group = group,
+                          .group_sequence = group == kNone ? 0 : group_sequences_[group]++,
+                          .micro_batch = context_.micro_batch,
+                          .layer = context_.layer,
+                          .chunk = context_.chunk});
+  program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
+  tail_[s] = id + 1;
+  return id;
+}
+
+OpId Recorder::communicate(StreamKind stream, std::uint32_t group, const OpShape& shape,
+                           std::initializer_list<Operand> operands) {
+  CHECK(is_communication(shape.kind) && group < program_.groups.size()) << name_of(shape.kind);
+  order(StreamKind::compute, stream);
+  return append(stream, group, shape, {operands.begin(), operands.size()});
+}
+
+void Recorder::order(StreamKind before, StreamKind after) {
+  std::uint32_t& wanted = pending_[static_cast<int>(after)][static_cast<int>(before)];
+  wanted = std::max(wanted, tail_[static_cast<int>(before)]);
+}
+
+Program Recorder::finish() {
+  for (const Buffer& buffer : program_.buffers) {
+    CHECK(buffer.free_at != kNone || !must_be_released(buffer.purpose))
+        << program_.terms[buffer.term] << " (" << buffer.bytes << " bytes) is never released";
+  }
+  for (int purpose = 0; purpose < kPurposes; ++purpose) program_.arena_bytes[purpose] = arenas_[purpose].extent();
+  return std::move(program_);
+}
+
+}  // namespace benchsuite

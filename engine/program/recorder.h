@@ -1,0 +1,91 @@
+// Records a Program: allocates buffers, appends ops, and derives every wait.
+//
+// The recorder knows the last writer and the readers of each buffer, and the last uses of each freed range. An op waits for
+// the writers of what it reads and for all users of what it overwrites, unless its stream is already ordered after them.
+// So a layer never names an event: to overlap is to put an op on another stream, to wait is to use its result.
+//
+// One more rule, the one of every CUDA training software: a communication op is issued after the compute recorded before it,
+// so it waits for the compute stream's last op.
+//
+//   Recorder rec(rank, names_of_terms);
+//   rec.at() = {.phase = Phase::forward, .site = Site::mlp, .micro_batch = 0, .layer = 3};
+//   Tensor y = rec.allocate(Purpose::activations, term, DType::bf16, {1, s, b, f});
+//   rec.record({.kind = OpKind::gemm, ...}, {reads(x), reads(w), writes(y)});
+//   rec.release(x);
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/program/arena.h"
+#include "engine/program/program.h"
+#include "engine/program/tensor.h"
+
+namespace benchsuite {
+
+/// What the ops recorded from now on belong to.
+struct OpContext {
+  Phase phase = Phase::forward;
+  Site site = Site::attention;
+  std::int32_t micro_batch = -1;
+  std::int16_t layer = -1;
+  std::int16_t chunk = -1;
+};
+
+class Recorder {
+ public:
+  /// `terms`: the names a buffer's term index stands for.
+  Recorder(int rank, std::vector<std::string> terms);
+
+  /// Index of `group` in the Program; the same group twice gives the same index.
+  std::uint32_t add_group(const Group& group);
+
+  /// A new buffer. Activations, communication and workspace must be released before the step ends; the rest is permanent.
+  Tensor allocate(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape);
+  void release(const Tensor& tensor);
+  /// From here on the tensor's whole buffer is kept only for the backward pass, and goes by the name `term`.
+  void mark_saved(const Tensor& tensor, std::uint32_t term);
+
+  OpContext& at() { return context_; }
+
+  /// Appends an op on the compute stream.
+  OpId record(const OpShape& shape, std::initializer_list<Operand> operands) {
+    return append(StreamKind::compute, kNone, shape, {operands.begin(), operands.size()});
+  }
+  OpId record(const OpShape& shape, std::span<const Operand> operands) {
+    return append(StreamKind::compute, kNone, shape, operands);
+  }
+  /// Appends a communication op of `group` on `stream`, after the compute recorded so far.
+  OpId communicate(StreamKind stream, std::uint32_t group, const OpShape& shape, std::initializer_list<Operand> operands);
+
+  /// The next op on `after` waits for everything recorded so far on `before`.
+  void order(StreamKind before, StreamKind after);
+
+  /// Ends the recording. Throws when something that must be released was not.
+  Program finish();
+
+ private:
+  struct BufferState {
+    std::uint32_t writer = 0;   // one more than the op id, 0: none
+    LastUses readers{};         // since the last write, or uses of the range before the buffer
+    Arena::BlockId block = kNone;
+  };
+
+  OpId append(StreamKind stream, std::uint32_t group, const OpShape& shape, std::span<const Operand> operands);
+  void need(StreamKind stream, std::uint32_t op_plus_one);
+  std::uint32_t intern(const OpShape& shape);
+
+  Program program_;
+  OpContext context_;
+  std::array<Arena, kPurposes> arenas_;
+  std::vector<BufferState> states_;
+  std::array<std::uint32_t, kStreams> tail_{};                          // last op of each stream, plus one
+  std::array<std::array<std::uint32_t, kStreams>, kStreams> known_{};   // known_[s][t]: ops of t that s is ordered after
+  std::array<std::array<std::uint32_t, kStreams>, kStreams> pending_{}; // waits the next op of s must take
+  std::vector<std::uint32_t> group_sequences_;
+  std::vector<std::uint32_t> shape_table_;                              // open addressing, index + 1
+};
+
+}  // namespace benchsuite

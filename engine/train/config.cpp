@@ -1,0 +1,261 @@
+#include "engine/train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "engine/parallel/schedule.h"
+
+namespace benchsuite {
+
+namespace {
+
+// Bounds that keep every count below in 64 bits; layers and chunks are 16-bit numbers in a Program.
+constexpr std::int64_t kMostLayers = std::numeric_limits<std::int16_t>::max();
+constexpr std::int64_t kMostWidth = 1 << 20;
+constexpr std::int64_t kMostTokens = 1 << 24;
+constexpr std::int64_t kMostRanks = 1 << 20;
+constexpr std::int64_t kMostSamples = std::numeric_limits<std::int32_t>::max();
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+std::string quoted(std::string_view word) { return fmt::format("\"{}\"", word); }
+
+/// "1, 2, 4, 8": the divisors of n, at most a dozen of them, those nearest to `wanted` kept.
+std::string divisors(std::int64_t n, std::int64_t wanted) {
+  std::set<std::int64_t> all;
+  for (std::int64_t i = 1; i * i <= n; ++i) {
+    if (n % i == 0) all.insert({i, n / i});
+  }
+  while (all.size() > 12) {
+    const bool drop_last = *all.rbegin() - wanted > wanted - *all.begin();
+    all.erase(drop_last ? std::prev(all.end()) : all.begin());
+  }
+  std::string list;
+  for (const std::int64_t divisor : all) list += (list.empty() ? "" : ", ") + text(divisor);
+  return list;
+}
+
+/// "96 or 128": the multiples of `unit` around n.
+std::string multiples(std::int64_t n, std::int64_t unit) {
+  const std::int64_t below = n / unit * unit;
+  return (below > 0 ? text(below) + " or " : "") + text(below + unit);
+}
+
+class Validator {
+ public:
+  Validator(const TrainConfig& config, const std::string& file)
+      : model_(config.model), layout_(config.layout), stack_(config.stack), file_(file) {}
+
+  std::vector<Violation> run() {
+    ranges();
+    supported();
+    divisibility();
+    sequence_parallel();
+    schedule();
+    recompute();
+    placement();
+    return std::move(problems_);
+  }
+
+ private:
+  void add(const std::string& key, std::string value, std::string problem, std::string remedy) {
+    problems_.push_back({file_, key, std::move(value), std::move(problem), std::move(remedy)});
+  }
+
+  /// A rule that needs these keys is judged only when none of them has been refused for its range.
+  bool sound(std::initializer_list<const char*> keys) const {
+    return std::none_of(keys.begin(), keys.end(), [&](const char* key) { return out_of_range_.contains(key); });
+  }
+
+  void range(const char* key, std::int64_t value, std::int64_t most, std::int64_t least = 1) {
+    if (value >= least && value <= most) return;
+    out_of_range_.insert(key);
+    if (value < least) {
+      add(key, text(value), "must be at least " + text(least), "set it to " + text(least) + " or more");
+    } else {
+      add(key, text(value), "is beyond what the engine counts", "set it to " + text(most) + " or less");
+    }
+  }
+
+  void ranges() {
+    range("model.layers", model_.layers, kMostLayers);
+    range("model.hidden", model_.hidden, kMostWidth);
+    range("model.ffn_hidden", model_.ffn_hidden, 4 * kMostWidth);
+    range("model.heads", model_.heads, kMostWidth);
+    range("model.kv_heads", model_.kv_heads, kMostWidth);
+    range("model.seq", model_.seq, kMostTokens);
+    range("model.vocab", model_.vocab, kMostTokens);
+    if (!(model_.dropout >= 0 && model_.dropout < 1)) {
+      add("model.dropout", Json(model_.dropout).dump(), "must be a probability below 1", "set it to 0 for no dropout");
+    }
+    range("layout.tp", layout_.tp, kMostRanks);
+    range("layout.pp", layout_.pp, kMostRanks);
+    range("layout.dp", layout_.dp, kMostRanks);
+    range("layout.vpp", layout_.vpp, kMostLayers);
+    range("layout.micro_batch", layout_.micro_batch, kMostSamples);
+    range("layout.global_batch", layout_.global_batch, kMostSamples);
+    range("layout.microbatch_group", layout_.microbatch_group, kMostSamples, 0);
+    if (sound({"layout.tp", "layout.pp", "layout.dp"}) &&
+        (layout_.tp * layout_.pp > kMostRanks || layout_.tp * layout_.pp * layout_.dp > kMostRanks)) {
+      out_of_range_.insert({"layout.tp", "layout.pp", "layout.dp"});
+      add("layout.dp", text(layout_.dp), "tp x pp x dp is beyond the " + text(kMostRanks) + " ranks the engine counts",
+          "lower one of them");
+    }
+  }
+
+  void supported() {
+    if (layout_.cp != 1) {
+      add("layout.cp", text(layout_.cp), "context parallelism is not in the engine", "set it to 1");
+    }
+    if (layout_.ep != 1) {
+      add("layout.ep", text(layout_.ep), "expert parallelism is not in the engine: its models are dense", "set it to 1");
+    }
+    if (layout_.zero_stage == 2 || layout_.zero_stage == 3) {
+      add("layout.zero_stage", text(layout_.zero_stage), "this ZeRO stage is not in the engine",
+          "set it to 0 (every rank keeps all states) or 1 (optimizer states sharded)");
+    } else if (layout_.zero_stage < 0 || layout_.zero_stage > 3) {
+      add("layout.zero_stage", text(layout_.zero_stage), "there is no such ZeRO stage", "set it to 0 or 1");
+    }
+    if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32) {
+      add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
+          "set it to \"bf16\" or \"fp32\"");
+    }
+    if (stack_.gradient_dtype != DType::fp32 && stack_.gradient_dtype != DType::bf16) {
+      add("stack.gradient_dtype", quoted(name_of(stack_.gradient_dtype)), "gradients cannot accumulate in this type",
+          "set it to \"fp32\" or \"bf16\"");
+    }
+    if (stack_.bucket_elements < 1) {
+      add("stack.bucket_elements", text(stack_.bucket_elements), "must be at least 1", "set it to 1 or more");
+    }
+    if (model_.family == ModelFamily::gpt && sound({"model.heads", "model.kv_heads"}) &&
+        model_.kv_heads != model_.heads) {
+      add("model.kv_heads", text(model_.kv_heads), "family gpt has as many key-value heads as heads",
+          "set it to " + text(model_.heads) + " or leave it out");
+    }
+  }
+
+  /// `whole` % `parts` == 0, where a person may change either.
+  void divides(const char* key, std::int64_t whole, const char* parts_key, std::int64_t parts) {
+    if (!sound({key, parts_key}) || whole % parts == 0) return;
+    add(key, text(whole), "is not a multiple of " + std::string(parts_key) + " = " + text(parts),
+        "choose " + std::string(parts_key) + " among " + divisors(whole, parts) + ", or " + key + " = " +
+            multiples(whole, parts));
+  }
+
+  void divisibility() {
+    divides("model.hidden", model_.hidden, "model.heads", model_.heads);
+    divides("model.heads", model_.heads, "layout.tp", layout_.tp);
+    if (model_.kv_heads != model_.heads) divides("model.kv_heads", model_.kv_heads, "layout.tp", layout_.tp);
+    divides("model.ffn_hidden", model_.ffn_hidden, "layout.tp", layout_.tp);
+    if (sound({"model.layers", "layout.pp", "layout.vpp"})) {
+      const std::int64_t chunks = layout_.pp * layout_.vpp;
+      if (model_.layers % chunks != 0) {
+        add("model.layers", text(model_.layers),
+            "is not a multiple of layout.pp x layout.vpp = " + text(layout_.pp) + " x " + text(layout_.vpp) + " = " +
+                text(chunks),
+            "choose a product among " + divisors(model_.layers, chunks) + ", or model.layers = " +
+                multiples(model_.layers, chunks));
+      }
+    }
+    if (sound({"layout.global_batch", "layout.micro_batch", "layout.dp"})) {
+      const std::int64_t round = layout_.micro_batch * layout_.dp;
+      if (layout_.global_batch % round != 0) {
+        add("layout.global_batch", text(layout_.global_batch),
+            "is not a multiple of layout.micro_batch x layout.dp = " + text(layout_.micro_batch) + " x " +
+                text(layout_.dp) + " = " + text(round) + ", and all micro-batches must be equal",
+            "set it to " + multiples(layout_.global_batch, round));
+      }
+    }
+  }
+
+  void sequence_parallel() {
+    if (!layout_.sequence_parallel || !sound({"layout.tp"})) return;
+    if (layout_.tp == 1) {
+      add("layout.sequence_parallel", "true", "sequence parallelism splits over the tensor ranks, and layout.tp is 1",
+          "set it to false or layout.tp to 2 or more");
+      return;
+    }
+    divides("model.seq", model_.seq, "layout.tp", layout_.tp);
+  }
+
+  void schedule() {
+    if (!sound({"layout.pp", "layout.vpp", "layout.dp", "layout.micro_batch", "layout.global_batch",
+                "layout.microbatch_group"})) {
+      return;
+    }
+    const bool interleaved = layout_.schedule == ScheduleKind::interleaved;
+    if (!interleaved && layout_.microbatch_group != 0) {
+      add("layout.microbatch_group", text(layout_.microbatch_group), "only the interleaved schedule has groups",
+          "set it to 0 or layout.schedule to \"interleaved\"");
+    }
+    ScheduleShape shape{layout_.schedule, layout_.pp, layout_.vpp, 1, layout_.group()};
+    // With a remainder in the batch the number of micro-batches is not known; judge the rest with one that fits.
+    const bool known = layout_.global_batch % (layout_.micro_batch * layout_.dp) == 0;
+    shape.micro_batches = known ? layout_.micro_batches() : std::max(shape.pipeline, shape.group);
+    for (Violation& problem : schedule_violations(shape)) {
+      problem.file = file_;
+      if (problem.key == "layout.global_batch") problem.value = text(layout_.global_batch);
+      problems_.push_back(std::move(problem));
+    }
+  }
+
+  void recompute() {
+    const RecomputeConfig& recompute = layout_.recompute;
+    if (recompute.granularity == RecomputeGranularity::selective && recompute.modules.empty()) {
+      add("layout.recompute.modules", "[]", "selective recompute of nothing",
+          "name at least one of core_attn, layernorm, mlp, or set granularity to \"none\"");
+    }
+    if (recompute.granularity != RecomputeGranularity::full) return;
+    if (!sound({"model.layers", "layout.pp", "layout.vpp"})) return;
+    const std::int64_t layers = model_.layers / (layout_.pp * layout_.vpp);
+    if (recompute.num_layers >= 1 && recompute.num_layers <= std::max<std::int64_t>(layers, 1)) return;
+    add("layout.recompute.num_layers", text(recompute.num_layers),
+        "must lie between 1 and the " + text(layers) + " layers of a model chunk",
+        "set it to 1 to keep the input of every layer (uniform) or to recompute one layer (block)");
+  }
+
+  void placement() {
+    if (layout_.placement != TensorPlacement::across_nodes || !sound({"layout.tp"}) || layout_.tp > 1) return;
+    add("layout.placement", "\"across_nodes\"", "there is no tensor group to spread: layout.tp is 1",
+        "set it to \"packed\" or layout.tp to 2 or more");
+  }
+
+  const ModelConfig& model_;
+  const Layout& layout_;
+  const Stack& stack_;
+  const std::string& file_;
+  std::vector<Violation> problems_;
+  std::set<std::string, std::less<>> out_of_range_;
+};
+
+}  // namespace
+
+std::vector<Violation> validate(const TrainConfig& config, const std::string& file) {
+  return Validator(config, file).run();
+}
+
+std::vector<std::string> notes(const TrainConfig& config) {
+  const Layout& layout = config.layout;
+  std::vector<std::string> sentences;
+  if (layout.recompute.selects(RecomputeModule::core_attn) && layout.attention == AttentionKernel::flash) {
+    sentences.push_back(
+        "layout.recompute: recomputing core_attn is pointless with flash attention, which stores no attention matrix; it "
+        "costs a second forward of the kernel and frees almost nothing.");
+  }
+  if (layout.zero_stage == 1 && layout.dp * layout.cp == 1) {
+    sentences.push_back("layout.zero_stage: with one replica ZeRO-1 has nothing to shard.");
+  }
+  if (layout.pp > 1 && layout.micro_batches() < layout.pp) {
+    sentences.push_back("layout.global_batch: " + text(layout.micro_batches()) + " micro-batches for " +
+                        text(layout.pp) + " pipeline stages leave most stages idle most of the time.");
+  }
+  if (const std::int64_t rows = padded_vocab(config.model.vocab, layout.tp); rows != config.model.vocab) {
+    sentences.push_back("model.vocab: " + text(config.model.vocab) + " rows are padded to " + text(rows) +
+                        ", a multiple of 128 tp; FLOPs and memory count the padded rows.");
+  }
+  return sentences;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,130 @@
+#include "engine/train/optimizer.h"
+
+#include <algorithm>
+
+namespace benchsuite {
+
+namespace {
+
+/// The part of `entry` inside `owned`, in elements of the bucket.
+Slice intersection(const Bucket::Entry& entry, const Slice& owned) {
+  const std::int64_t first = std::max(entry.first, owned.first);
+  const std::int64_t end = std::min(entry.first + entry.parameter->elements(), owned.first + owned.count);
+  return {first, std::max<std::int64_t>(end - first, 0)};
+}
+
+}  // namespace
+
+Optimizer::Optimizer(ModelContext& context, const std::vector<Bucket>& buckets, const GradientStore& gradients,
+                     const OptimizerConfig& config, const Tensor& step_scalars)
+    : context_(context), gradients_(gradients), config_(config), step_scalars_(step_scalars) {
+  const auto allocate = [&](Purpose purpose, Term term, std::int64_t elements) {
+    return context_.rec.allocate(purpose, index_of(term), DType::fp32, {1, 1, 1, elements});
+  };
+  sum_ = allocate(Purpose::outputs, Term::gradient_norm, 1);
+  clip_ = allocate(Purpose::outputs, Term::gradient_norm, 2);
+  for (const Bucket& bucket : buckets) {
+    if (!bucket.values.valid()) continue;  // updated where its values live
+    State state{.bucket = &bucket, .owned = gradients.owned(bucket), .master = {}, .first_moment = {}, .second_moment = {}};
+    state.master = context_.dtype == DType::fp32 ? bucket.values.flat_slice(state.owned.first, state.owned.count)
+                                                 : allocate(Purpose::master, Term::master_bucket, state.owned.count);
+    state.first_moment = allocate(Purpose::moments, Term::first_moment, state.owned.count);
+    state.second_moment = allocate(Purpose::moments, Term::second_moment, state.owned.count);
+    states_.push_back(state);
+  }
+}
+
+void Optimizer::sum_squares() {
+  Recorder& rec = context_.rec;
+  rec.record({.kind = OpKind::fill, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {1}}, {writes(sum_)});
+  for (const State& state : states_) {
+    std::vector<Operand> operands;
+    std::int64_t elements = 0;
+    for (const Bucket::Entry& entry : state.bucket->entries) {
+      const Parameter& parameter = *entry.parameter;
+      if (parameter.shared_copy || (parameter.replicated && context_.at.tp != 0)) continue;
+      const Slice part = intersection(entry, state.owned);
+      if (part.count == 0) continue;
+      operands.push_back(reads(state.bucket->gradients.flat_slice(part.first, part.count)));
+      elements += part.count;
+    }
+    if (operands.empty()) continue;
+    operands.push_back(updates(sum_));
+    rec.record({.kind = OpKind::sum_squares,
+                .dtype = state.bucket->gradients.dtype,
+                .out_dtype = DType::fp32,
+                .dims = {elements}},
+               operands);
+  }
+  if (const std::uint32_t group = gradients_.norm_group(); group != kNone) {
+    rec.communicate(StreamKind::global, group,
+                    {.kind = OpKind::all_reduce,
+                     .dtype = DType::fp32,
+                     .out_dtype = DType::fp32,
+                     .reduction = Reduction::sum,
+                     .dims = {1}},
+                    {updates(sum_)});
+  }
+  rec.record({.kind = OpKind::clip_coefficient,
+              .dtype = DType::fp32,
+              .out_dtype = DType::fp32,
+              .dims = {1},
+              .scalars = {config_.clip}},
+             {reads(sum_), writes(clip_)});
+}
+
+std::vector<Optimizer::Run> Optimizer::runs_of(const State& state) {
+  std::vector<Run> runs;
+  for (const Bucket::Entry& entry : state.bucket->entries) {
+    const Slice part = intersection(entry, state.owned);
+    if (part.count == 0) continue;
+    const bool decays = entry.parameter->decays;
+    if (!runs.empty() && runs.back().decays == decays &&
+        runs.back().slice.first + runs.back().slice.count == part.first) {
+      runs.back().slice.count += part.count;
+    } else {
+      runs.push_back({part, decays});
+    }
+  }
+  return runs;
+}
+
+void Optimizer::update(const State& state) {
+  for (const Run& run : runs_of(state)) {
+    const std::int64_t first = run.slice.first, count = run.slice.count;
+    const auto own = [&](const Tensor& tensor) { return tensor.flat_slice(first - state.owned.first, count); };
+    const OpShape shape{.kind = OpKind::adamw,
+                        .dtype = state.bucket->gradients.dtype,
+                        .out_dtype = context_.dtype,
+                        .dims = {count},
+                        .scalars = {run.decays ? config_.weight_decay : 0.0f}};
+    const Tensor gradient = state.bucket->gradients.flat_slice(first, count);
+    const Tensor master = own(state.master), m = own(state.first_moment), v = own(state.second_moment);
+    if (context_.dtype == DType::fp32) {
+      context_.rec.record(shape, {reads(gradient), reads(step_scalars_), reads(clip_), updates(master), updates(m),
+                                  updates(v)});
+    } else {
+      context_.rec.record(shape, {reads(gradient), reads(step_scalars_), reads(clip_), updates(master), updates(m),
+                                  updates(v), writes(state.bucket->values.flat_slice(first, count))});
+    }
+  }
+}
+
+std::vector<std::pair<Tensor, Tensor>> Optimizer::masters() const {
+  std::vector<std::pair<Tensor, Tensor>> pairs;
+  if (context_.dtype == DType::fp32) return pairs;
+  for (const State& state : states_) {
+    pairs.emplace_back(state.bucket->values.flat_slice(state.owned.first, state.owned.count), state.master);
+  }
+  return pairs;
+}
+
+void Optimizer::step(ParameterStore& parameters) {
+  context_.rec.at() = {.phase = Phase::optimizer, .site = Site::optimizer};
+  sum_squares();
+  for (const State& state : states_) update(state);
+  context_.rec.at() = {.phase = Phase::parameter_gather, .site = Site::optimizer};
+  for (const State& state : states_) parameters.publish(*state.bucket);
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,217 @@
+#include "engine/train/step.h"
+
+#include "engine/train/transport.h"
+
+namespace benchsuite {
+
+namespace {
+
+ScheduleShape shape_of(const Layout& layout) {
+  return {.kind = layout.schedule,
+          .pipeline = layout.pp,
+          .chunks = layout.vpp,
+          .micro_batches = layout.micro_batches(),
+          .group = layout.group()};
+}
+
+class StepRecorder {
+ public:
+  StepRecorder(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults)
+      : grid_(config.layout),
+        recorder_(rank, term_names()),
+        context_(config.model, config.layout, config.stack, grid_, recorder_, rank, faults) {
+    allocate_inputs();
+    for (std::int64_t chunk = 0; chunk < config.layout.vpp; ++chunk) {
+      parameters_.push_back(make_chunk_parameters(context_, chunk));
+    }
+    buckets_ = make_buckets(context_, parameters_);
+    gradients_ = make_gradient_store(context_);
+    values_ = make_parameter_store(context_, *gradients_);
+    optimizer_ = std::make_unique<Optimizer>(context_, buckets_, *gradients_, optimizer, step_scalars_);
+    for (const ChunkParameters& chunk : parameters_) {
+      chunks_.emplace_back(context_, chunk.first_layer, chunk.layers, chunk.ends, loss_);
+    }
+  }
+
+  RecordedStep record() {
+    clear_gradients();
+    run_schedule();
+    finish_gradients();
+    optimizer_->step(*values_);
+    RecordedStep result;
+    result.bindings = bindings();
+    result.program = recorder_.finish();
+    return result;
+  }
+
+ private:
+  void allocate_inputs();
+  void clear_gradients();
+  void run_schedule();
+  void run(const Step& step, Transport& transport);
+  void finish_gradients();
+  void sum_tied_embedding();
+  void sum_sequence_parallel_gradients();
+  void reduce(const Bucket& bucket);
+  StepBindings bindings() const;
+
+  RankGrid grid_;
+  Recorder recorder_;
+  ModelContext context_;
+  Tensor step_scalars_, loss_;
+  std::vector<ChunkParameters> parameters_;
+  std::vector<Bucket> buckets_;
+  std::unique_ptr<GradientStore> gradients_;
+  std::unique_ptr<ParameterStore> values_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::deque<Chunk> chunks_;
+};
+
+void StepRecorder::allocate_inputs() {
+  Recorder& rec = recorder_;
+  const auto integers = [&](Term term, std::int64_t rows, std::int64_t columns) {
+    return rec.allocate(Purpose::inputs, index_of(term), DType::int32, {1, 1, rows, columns});
+  };
+  for (std::int64_t i = 0; i < context_.layout.micro_batches(); ++i) {
+    MicroBatchInputs inputs;
+    if (context_.first_stage()) inputs.tokens = integers(Term::tokens, context_.s, context_.b);
+    if (context_.last_stage()) inputs.labels = integers(Term::labels, context_.s, context_.b);
+    inputs.samples = integers(Term::samples, 1, context_.b + 2);
+    context_.inputs.push_back(inputs);
+  }
+  step_scalars_ = rec.allocate(Purpose::inputs, index_of(Term::step_scalars), DType::fp32, {1, 1, 1, 5});
+  loss_ = rec.allocate(Purpose::outputs, index_of(Term::loss), DType::fp32, {1, 1, 1, 1});
+}
+
+void StepRecorder::clear_gradients() {
+  recorder_.at() = {.phase = Phase::optimizer, .site = Site::gradients};
+  const auto clear = [&](const Tensor& tensor) {
+    recorder_.record(
+        {.kind = OpKind::fill, .dtype = tensor.dtype, .out_dtype = tensor.dtype, .dims = {tensor.elements()}},
+        {writes(tensor)});
+  };
+  for (const Bucket& bucket : buckets_) clear(bucket.gradients);
+  if (context_.last_stage()) clear(loss_);
+}
+
+void StepRecorder::run_schedule() {
+  const std::vector<Step> steps = schedule(shape_of(context_.layout), context_.at.pp);
+  Transport transport(context_);
+  transport.post_receive(steps.front());
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    transport.settle();
+    const Tensor input = transport.take();
+    const bool more = k + 1 < steps.size();
+    if (transport.overlapped() && more) transport.post_receive(steps[k + 1]);
+
+    const Step& step = steps[k];
+    recorder_.at().chunk = static_cast<std::int16_t>(step.chunk);
+    Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
+    Tensor result;
+    if (step.kind == Step::Kind::forward) {
+      result = chunk.forward(step.micro_batch, input);
+    } else {
+      const bool last = step.micro_batch == context_.layout.micro_batches() - 1;
+      result = chunk.backward(step.micro_batch, input, [&](std::int64_t layer) {
+        if (!last || !context_.stack.overlaps_gradient_reduction) return;
+        for (const Bucket& bucket : buckets_) {
+          if (bucket.chunk == step.chunk && bucket.ready_after == layer && !bucket.tied_embedding) reduce(bucket);
+        }
+      });
+    }
+    transport.send(step, result);
+    if (!transport.overlapped() && more) transport.post_receive(steps[k + 1]);
+  }
+  transport.settle();
+}
+
+void StepRecorder::reduce(const Bucket& bucket) {
+  const OpContext before = recorder_.at();
+  recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
+  gradients_->reduce(bucket);
+  recorder_.at() = before;
+}
+
+/// The two gradients of a tied word embedding become their sum: on one rank by an addition, else by an all-reduce
+/// between the first and the last stage.
+void StepRecorder::sum_tied_embedding() {
+  recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::embedding};
+  if (context_.layout.pp == 1) {
+    const Tensor& words = parameters_.front().ends.words->gradient;
+    const Tensor& head = parameters_.back().ends.head_words->gradient;
+    recorder_.record({.kind = OpKind::add, .dtype = words.dtype, .out_dtype = words.dtype, .dims = {words.elements()}},
+                     {reads(words), reads(head), writes(words)});
+    return;
+  }
+  if (context_.faults.drop_tied_embedding_reduce) return;
+  const Parameter* words = context_.first_stage()  ? parameters_.front().ends.words
+                           : context_.last_stage() ? parameters_.back().ends.head_words
+                                                   : nullptr;
+  if (!words) return;
+  recorder_.communicate(StreamKind::embedding, context_.embedding_group,
+                        {.kind = OpKind::all_reduce,
+                         .dtype = words->gradient.dtype,
+                         .out_dtype = words->gradient.dtype,
+                         .reduction = Reduction::sum,
+                         .dims = {words->elements()}},
+                        {updates(words->gradient)});
+}
+
+/// LayerNorms and row-parallel biases saw s/t of the sequence: one coalesced all-reduce over t completes their gradients.
+void StepRecorder::sum_sequence_parallel_gradients() {
+  if (!context_.sequence_parallel()) return;
+  recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
+  std::vector<Operand> gather, scatter;
+  std::int64_t elements = 0;
+  for (ChunkParameters& chunk : parameters_) {
+    for (const Parameter& parameter : chunk.all) {
+      if (!parameter.partial_gradient) continue;
+      gather.push_back(reads(parameter.gradient));
+      scatter.push_back(writes(parameter.gradient));
+      elements += parameter.elements();
+    }
+  }
+  const DType dtype = context_.stack.gradient_dtype;
+  const Tensor packed =
+      recorder_.allocate(Purpose::communication, index_of(Term::packed_gradients), dtype, {1, 1, 1, elements});
+  const auto shape = [&](OpKind kind) { return OpShape{.kind = kind, .dtype = dtype, .out_dtype = dtype, .dims = {elements}}; };
+  gather.push_back(writes(packed));
+  recorder_.record(shape(OpKind::pack), gather);
+  OpShape sum = shape(OpKind::all_reduce);
+  sum.reduction = Reduction::sum;
+  recorder_.communicate(StreamKind::tensor, context_.tensor_group, sum, {updates(packed)});
+  scatter.insert(scatter.begin(), reads(packed));
+  recorder_.record(shape(OpKind::unpack), scatter);
+  recorder_.release(packed);
+}
+
+void StepRecorder::finish_gradients() {
+  const bool overlapped = context_.stack.overlaps_gradient_reduction;
+  sum_tied_embedding();
+  for (const Bucket& bucket : buckets_) {
+    const bool values_elsewhere = !bucket.values.valid();  // p = 1: the head's gradient is in the embedding's
+    if (!values_elsewhere && (bucket.tied_embedding || !overlapped)) reduce(bucket);
+  }
+  sum_sequence_parallel_gradients();
+}
+
+StepBindings StepRecorder::bindings() const {
+  StepBindings result;
+  result.inputs = context_.inputs;
+  result.step_scalars = step_scalars_;
+  result.loss = loss_;
+  result.gradient_norm = optimizer_->norm_and_clip();
+  result.masters = optimizer_->masters();
+  for (const ChunkParameters& chunk : parameters_) {
+    result.parameters.insert(result.parameters.end(), chunk.all.begin(), chunk.all.end());
+  }
+  return result;
+}
+
+}  // namespace
+
+RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults) {
+  return StepRecorder(config, rank, optimizer, faults).record();
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,36 @@
+// Records one training step of one rank: the pipeline schedule with its transport, the gradient reductions, the optimizer.
+//
+//   Program program = record_step(config, rank);
+//
+// Recording is a pure function of (config, rank): every device, the verifier and every process of a distributed run record
+// their own and agree.
+#pragma once
+
+#include <functional>
+
+#include "engine/parallel/context.h"
+#include "engine/train/config.h"
+#include "engine/train/optimizer.h"
+
+namespace benchsuite {
+
+/// Where the host finds what it fills and reads, and where parameters live: for devices that compute.
+struct StepBindings {
+  std::vector<MicroBatchInputs> inputs;          ///< by micro-batch
+  Tensor step_scalars;                           ///< fp32 [5]: lr, beta1, beta2, epsilon, step (from 1)
+  Tensor loss;                                   ///< fp32 [1]: the replica's mean token loss; last stage only
+  Tensor gradient_norm;                          ///< fp32 [2]: norm, clip coefficient
+  std::vector<Parameter> parameters;             ///< values and gradients bound
+  std::vector<std::pair<Tensor, Tensor>> masters;  ///< (owned part of the values, its fp32 master); empty in fp32
+};
+
+struct RecordedStep {
+  Program program;
+  StepBindings bindings;
+};
+
+/// Records rank `rank` of a validated configuration.
+RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerConfig& optimizer = {},
+                         const Faults& faults = {});
+
+}  // namespace benchsuite

@@ -1,0 +1,1 @@
+"""Pieces of scripts/fit_hardware.py: numerics, compute kernels, collectives, sources."""

@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "suite/report/format.h"
+#include "suite/report/html_parts.h"
+
+namespace benchsuite::html {
+
+void variants_table(Page& page, const CaseResult& result) {
+  page.raw("<h3>Variants</h3>");
+  std::string model;
+  if (!result.variants.empty()) model = model_line(result.variants.front().model);
+  const bool same_model = std::all_of(result.variants.begin(), result.variants.end(),
+                                      [&](const VariantResult& v) { return model_line(v.model) == model; });
+  if (same_model && !model.empty()) {
+    page.raw("<p class=soft>");
+    page.text(model);
+    page.raw("</p>");
+  }
+  page.raw("<div class=scroll><table><tr><th class=l>variant<th>step<th>MFU<th>HFU<th>GPU busy<th>bubble<th>formula<th>exposed<br>tensor comm<th>recompute<th>peak memory"
+           "<th>speed<br>of light<th>ratio");
+  const std::vector<std::optional<double>> ratios = step_ratios(result);
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    const VariantResult& v = result.variants[i];
+    page.raw("<tr><td class=l><b>");
+    page.text(v.id);
+    page.raw("</b>");
+    if (v.status != Status::pass) {
+      page.raw(" ");
+      pill(page, name_of(v.status), tone_of(v.status));
+    }
+    page.raw("<span class=sub>");
+    page.text(v.title.empty() ? layout_line(v.layout) : v.title);
+    if (!v.title.empty()) {
+      page.raw("<br>");
+      page.text(layout_line(v.layout));
+    }
+    page.raw("<br>");
+    page.text(v.hardware + (v.stack.empty() ? "" : ", " + v.stack));
+    if (!same_model) {
+      page.raw("<br>");
+      page.text(model_line(v.model));
+    }
+    if (!v.reason.empty() || !v.reason_code.empty()) {
+      page.raw("<br>");
+      page.text(v.reason_code + (v.reason_code.empty() || v.reason.empty() ? "" : ": ") + v.reason);
+    }
+    page.raw("</span>");
+    if (!(v.iteration_s > 0)) {
+      page.raw("<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–");
+      continue;
+    }
+    page.add("<td><b>{}</b><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td{}>{} / {:.0f} GiB<td>{}<td>{}", format_seconds(v.iteration_s),
+             v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy), format_percent(v.bubble_share),
+             format_percent(v.bubble_formula_step), format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
+             format_seconds(v.recompute_s), v.fits ? "" : " class=flag", significant(v.peak_memory_gib), v.capacity_gib,
+             v.speed_of_light_s > 0 ? format_seconds(v.speed_of_light_s) : "–", ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–");
+  }
+  page.raw("</table></div><p class=\"soft small\">Bubble: mean idle share of the step on the timeline, beside (p−1)/(v m + p−1). Ratio: step over the fastest of the same "
+           "model, hardware and layout (recompute apart) that fits. Speed of light: model FLOPs at the dense peak. Times by category are means over the ranks.</p>");
+}
+
+void communication_table(Page& page, const CaseResult& result) {
+  if (std::all_of(result.variants.begin(), result.variants.end(), [](const VariantResult& v) { return v.communication.empty(); })) return;
+  page.raw("<h3>Communication</h3><p class=soft>Per step, mean over the stages. Exposed: compute waits for it; hidden: it runs beside compute. Bytes are what one rank "
+           "sends.</p><div class=scroll><table><tr><th class=l>kind<th>calls<th>exposed<th>hidden<th>bytes<th>formula<th class=l>");
+  for (const VariantResult& v : result.variants) {
+    if (v.communication.empty()) continue;
+    page.raw("<tr class=group><td class=l colspan=7>");
+    page.text(v.id);
+    for (const CommunicationTime& kind : v.communication) {
+      const bool differs = kind.expected_bytes >= 0 && kind.expected_bytes != kind.bytes;
+      const int digits = differs ? 7 : 3;
+      page.raw("<tr><td class=l>");
+      page.text(kind.kind);
+      page.add("<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>", kind.calls, format_seconds(kind.exposed_s), format_seconds(kind.hidden_s), format_bytes(kind.bytes, digits),
+               kind.expected_bytes >= 0 ? format_bytes(kind.expected_bytes, digits) : "–");
+      if (differs) pill(page, "differs", "bad");
+      if (kind.expected_bytes >= 0 && !differs) pill(page, "equal", "ok");
+    }
+  }
+  page.raw("</table></div>");
+}
+
+void checks_table(Page& page, const CaseResult& result) {
+  std::vector<const CheckResult*> checks;
+  for (const CheckResult& check : result.checks) {
+    if (check.verdict != Verdict::shown) checks.push_back(&check);
+  }
+  if (checks.empty()) return;
+  std::stable_sort(checks.begin(), checks.end(), [](const CheckResult* a, const CheckResult* b) { return needs_attention(*a) > needs_attention(*b); });
+  page.raw("<h3>Expected ranges</h3><p class=soft>Green: pass. Amber: warn. The mark is this run. Bounds are inclusive.</p><div class=scroll><table><tr><th class=l>verdict"
+           "<th class=l>expectation<th>value<th class=l>range<th>pass<th>warn up to<th class=l>kind<th class=l>source");
+  for (const CheckResult* check : checks) {
+    const int digits = digits_to_tell_apart(*check);
+    page.raw("<tr><td class=l>");
+    pill(page, name_of(check->verdict), tone_of(check->verdict));
+    page.raw("<td class=\"l wide\">");
+    page.text(check->id);
+    if (!check->metric.empty() && check->metric != check->id) {
+      page.raw("<span class=\"sub mono\">");
+      page.text(check->metric);
+      page.raw("</span>");
+    }
+    if (!check->explanation.empty()) {
+      page.raw("<span class=sub>");
+      page.text(check->explanation);
+      page.raw("</span>");
+    }
+    page.add("<td>{}<td class=l>", check->value ? html_escape(format_in_unit(*check->value, check->unit, digits)) : "missing");
+    range_bar(page, *check);
+    const std::string warn = format_range(check->warn_low, check->warn_high, check->unit, digits);
+    page.add("<td>{}<td>{}<td class=l>{}{}<td class=\"l wide\">", html_escape(format_range(check->pass_low, check->pass_high, check->unit, digits)),
+             warn.empty() ? "–" : html_escape(warn), html_escape(check->kind), check->gates ? "" : " (does not gate)");
+    page.text(check->source);
+  }
+  page.raw("</table></div>");
+}
+
+void claims_list(Page& page, const CaseResult& result) {
+  bool any = false;
+  for (const CheckResult& check : result.checks) {
+    if (check.verdict != Verdict::shown) continue;
+    if (!any) page.raw("<h3>Claims</h3><p class=soft>What documents state. Shown with the arithmetic; they never change a verdict.</p><ul class=claims>");
+    any = true;
+    page.raw("<li><b>");
+    page.text(check.id);
+    page.raw("</b>");
+    if (check.target) page.add(": claimed {}", html_escape(format_in_unit(*check.target, check.unit)));
+    if (check.value) page.add("{} {}", check.target ? ", here" : ":", html_escape(format_in_unit(*check.value, check.unit)));
+    page.raw(". ");
+    page.text(check.explanation);
+    if (!check.source.empty()) {
+      page.raw(" <span class=soft>(");
+      page.text(check.source);
+      page.raw(")</span>");
+    }
+  }
+  if (any) page.raw("</ul>");
+}
+
+}  // namespace benchsuite::html

@@ -1,0 +1,224 @@
+#include "suite/report/result_json.h"
+
+#include <cmath>
+
+namespace benchsuite {
+namespace {
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+/// Quantities for which the struct says "none" with a negative value.
+Json number_or_none(double value) { return value < 0 ? Json(nullptr) : number(value); }
+
+Json range(const std::optional<double>& low, const std::optional<double>& high) {
+  return Json::array({number(low), number(high)});
+}
+
+Json by_category(const Breakdown& breakdown) {
+  Json object = Json::object();
+  for (int c = 0; c < kCategories; ++c) {
+    object[std::string(name_of(static_cast<Category>(c)))] = breakdown.time[static_cast<std::size_t>(c)];
+  }
+  return object;
+}
+
+Json seconds_by_category(const Breakdown& breakdown, double ranks) {
+  Json object = Json::object();
+  for (int c = 0; c < kCategories; ++c) {
+    object[std::string(name_of(static_cast<Category>(c)))] =
+        number(static_cast<double>(breakdown.time[static_cast<std::size_t>(c)]) * kSecondsPerPicosecond / ranks);
+  }
+  return object;
+}
+
+Json to_json(const StageMemory& memory) {
+  Json purposes = Json::object();
+  for (const auto& [purpose, bytes] : memory.by_purpose) purposes[purpose] = number(bytes);
+  Json terms = Json::array();
+  for (const StageMemory::Term& term : memory.saved_terms) {
+    terms.push_back({{"name", term.name}, {"bytes", number(term.bytes)}, {"formula", term.formula}});
+  }
+  return {{"peak_bytes", number(memory.peak_bytes)},
+          {"by_purpose_bytes", purposes},
+          {"saved_bytes", number(memory.saved_bytes)},
+          {"saved_formula_bytes", number_or_none(memory.saved_formula_bytes)},
+          {"saved_terms", terms}};
+}
+
+Json to_json(const StageResult& stage) {
+  Json gantt = Json::array();
+  for (const GanttSpan& span : stage.gantt) {
+    // A microsecond count with six decimals is exact in a double up to 2^53 ps, two and a half hours.
+    gantt.push_back(Json::array({static_cast<double>(span.start) / 1e6, static_cast<double>(span.end) / 1e6,
+                                 static_cast<int>(span.category), span.micro_batch, span.chunk}));
+  }
+  return {{"stage", stage.stage},
+          {"representative_rank", stage.representative_rank},
+          {"gpu_busy", number(stage.gpu_busy)},
+          {"peak_in_flight", stage.peak_in_flight},
+          {"breakdown_ps", by_category(stage.breakdown)},
+          {"memory", to_json(stage.memory)},
+          {"gantt", gantt}};
+}
+
+Json to_json(const CommunicationTime& communication) {
+  return {{"kind", communication.kind},
+          {"exposed_s", number(communication.exposed_s)},
+          {"hidden_s", number(communication.hidden_s)},
+          {"bytes", number(communication.bytes)},
+          {"expected_bytes", number_or_none(communication.expected_bytes)},
+          {"calls", communication.calls}};
+}
+
+Json to_json(const VariantResult& v) {
+  Json communication = Json::array(), stages = Json::array();
+  for (const CommunicationTime& kind : v.communication) communication.push_back(to_json(kind));
+  for (const StageResult& stage : v.stages) stages.push_back(to_json(stage));
+  return {{"id", v.id},
+          {"title", v.title},
+          {"status", name_of(v.status)},
+          {"reason_code", v.reason_code},
+          {"reason", v.reason},
+          {"hardware", v.hardware},
+          {"stack", v.stack},
+          {"model", v.model},
+          {"layout", v.layout},
+          {"step_ps", v.step},
+          {"iteration_s", number(v.iteration_s)},
+          {"tokens_per_s_per_gpu", number(v.tokens_per_s_per_gpu)},
+          {"model_tflops_per_gpu", number(v.model_tflops_per_gpu)},
+          {"mfu", number(v.mfu)},
+          {"hfu", number(v.hfu)},
+          {"gpu_busy", number(v.gpu_busy)},
+          {"bubble_share", number(v.bubble_share)},
+          {"bubble_formula_step", number(v.bubble_formula_step)},
+          {"bubble_formula_ideal", number(v.bubble_formula_ideal)},
+          {"bubble_over_ideal", number(v.bubble_over_ideal)},
+          {"recompute_s", number(v.recompute_s)},
+          {"peak_memory_gib", number(v.peak_memory_gib)},
+          {"capacity_gib", number(v.capacity_gib)},
+          {"fits", v.fits},
+          {"loss", number(v.loss)},
+          {"speed_of_light_s", number(v.speed_of_light_s)},
+          {"flops", {{"model", number(v.flops_model)}, {"hardware", number(v.flops_hardware)}, {"formula", v.flops_formula}}},
+          {"ops", v.ops},
+          {"breakdown",
+           {{"ranks", v.ranks_in_breakdown},
+            {"sum_ps", by_category(v.mean_breakdown)},
+            {"mean_s", seconds_by_category(v.mean_breakdown, static_cast<double>(std::max<std::int64_t>(1, v.ranks_in_breakdown)))}}},
+          {"communication", communication},
+          {"stages", stages}};
+}
+
+Json to_json(const Waterfall& waterfall) {
+  Json parts = Json::array();
+  for (const Waterfall::Part& part : waterfall.parts) {
+    parts.push_back({{"name", part.name}, {"seconds", number(part.seconds)}, {"explanation", part.explanation}});
+  }
+  return {{"id", waterfall.id},         {"from", waterfall.from},         {"to", waterfall.to},
+          {"from_s", number(waterfall.from_s)}, {"to_s", number(waterfall.to_s)}, {"parts", parts},
+          {"one_line", waterfall.one_line}};
+}
+
+Json to_json(const CheckResult& check) {
+  return {{"id", check.id},
+          {"metric", check.metric},
+          {"kind", check.kind},
+          {"verdict", name_of(check.verdict)},
+          {"gates", check.gates},
+          {"value", number(check.value)},
+          {"unit", check.unit},
+          {"target", number(check.target)},
+          {"pass", range(check.pass_low, check.pass_high)},
+          {"warn", range(check.warn_low, check.warn_high)},
+          {"source", check.source},
+          {"explanation", check.explanation}};
+}
+
+Json to_json(const CaseResult& result) {
+  Json variants = Json::array(), waterfalls = Json::array(), checks = Json::array();
+  for (const VariantResult& variant : result.variants) variants.push_back(to_json(variant));
+  for (const Waterfall& waterfall : result.waterfalls) waterfalls.push_back(to_json(waterfall));
+  for (const CheckResult& check : result.checks) checks.push_back(to_json(check));
+  return {{"id", result.id},
+          {"title", result.title},
+          {"case_hash", result.case_hash},
+          {"status", name_of(result.status)},
+          {"reason_code", result.reason_code},
+          {"reason", result.reason},
+          {"elapsed_s", number(result.elapsed_s)},
+          {"checks", checks},
+          {"waterfall", waterfalls},
+          {"variants", variants},
+          {"method_note", result.method_note}};
+}
+
+/// Scalars, and lists of numbers: what is no longer than a glance.
+bool stays_on_one_line(const Json& value) {
+  if (!value.is_array()) return !value.is_object() || value.empty();
+  for (const Json& item : value) {
+    if (item.is_structured() || item.is_string()) return false;
+  }
+  return true;
+}
+
+std::string scalar(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+void write(const Json& value, std::size_t indent, std::string& out) {
+  if (stays_on_one_line(value)) {
+    out += scalar(value);
+    return;
+  }
+  const std::string inner(indent + 2, ' ');
+  const bool object = value.is_object();
+  out += object ? "{\n" : "[\n";
+  bool first = true;
+  for (auto item = value.begin(); item != value.end(); ++item) {
+    if (!first) out += ",\n";
+    first = false;
+    out += inner;
+    if (object) {
+      out += scalar(Json(item.key())) + ": ";
+      if (item.key() == "gantt") {
+        out += scalar(*item);
+        continue;
+      }
+    }
+    write(*item, indent + 2, out);
+  }
+  out += "\n" + std::string(indent, ' ') + (object ? "}" : "]");
+}
+
+}  // namespace
+
+std::span<const std::string_view> volatile_keys() {
+  static constexpr std::string_view keys[] = {"run_id", "started", "ended", "host", "elapsed_s"};
+  return keys;
+}
+
+Json to_json(const Run& run) {
+  Json categories = Json::array(), cases = Json::array();
+  for (int c = 0; c < kCategories; ++c) categories.push_back(name_of(static_cast<Category>(c)));
+  for (const CaseResult& result : run.cases) cases.push_back(to_json(result));
+  return {{"schema_version", kResultSchemaVersion},
+          {"run_id", run.run_id},
+          {"suite_version", run.suite_version},
+          {"engine_commit", run.engine_commit},
+          {"device", run.device},
+          {"argv", run.argv},
+          {"started", run.started},
+          {"ended", run.ended},
+          {"host", run.host},
+          {"exit_code", run.exit_code},
+          {"categories", categories},
+          {"cases", cases}};
+}
+
+std::string result_text(const Run& run) {
+  std::string text;
+  write(to_json(run), 0, text);
+  text += '\n';
+  return text;
+}
+
+}  // namespace benchsuite

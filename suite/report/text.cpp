@@ -1,0 +1,259 @@
+// The text half of format.h: escapes, columns, command lines, and the one-line descriptions of variants and checks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "suite/report/format.h"
+
+namespace benchsuite {
+namespace {
+
+bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+/// A JSON scalar without quotes; "" when absent.
+std::string word(const Json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) return "";
+  const Json& value = object.at(key);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::int64_t integer(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object.at(key).is_number_integer()
+             ? object.at(key).get<std::int64_t>()
+             : 0;
+}
+
+std::string recompute_words(const Json& layout) {
+  if (!layout.is_object() || !layout.contains("recompute")) return "";
+  const Json& recompute = layout.at("recompute");
+  if (!recompute.is_object()) return word(layout, "recompute");
+  std::string words = word(recompute, "granularity");
+  if (words == "full") words += " " + word(recompute, "method") + " " + word(recompute, "num_layers");
+  if (words == "selective" && recompute.contains("modules") && recompute.at("modules").is_array()) {
+    std::string modules;
+    for (const Json& module : recompute.at("modules")) {
+      if (module.is_string()) modules += (modules.empty() ? "" : ", ") + module.get<std::string>();
+    }
+    words += " (" + modules + ")";
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return line;
+}
+
+std::string html_escape(std::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 8);
+  for (char c : text) {
+    switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      case '\'': escaped += "&#39;"; break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
+          escaped += ' ';
+        } else {
+          escaped += c;
+        }
+    }
+  }
+  return escaped;
+}
+
+std::string markdown_escape(std::string_view text) {
+  std::string escaped;
+  for (char c : one_line(text)) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else {
+      if (std::string_view("\\|*_`[]").find(c) != std::string_view::npos) escaped += '\\';
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_code_point));
+}
+
+std::string pad_right(std::string_view text, std::size_t width) {
+  const std::size_t have = columns(text);
+  return std::string(text) + std::string(have < width ? width - have : 0, ' ');
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  const std::size_t have = columns(text);
+  return std::string(have < width ? width - have : 0, ' ') + std::string(text);
+}
+
+std::string clip(std::string_view text, std::size_t width) {
+  if (columns(text) <= width) return std::string(text);
+  if (width == 0) return "";
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end) {
+    if (starts_code_point(text[end]) && seen++ == width - 1) break;
+  }
+  while (end > 0 && text[end - 1] == ' ') --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::vector<std::string> wrap(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  const std::string line = one_line(text);
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t end = std::min(line.find(' ', at), line.size());
+    std::string piece = line.substr(at, end - at);
+    at = end + 1;
+    if (piece.empty()) continue;
+    if (!lines.back().empty() && columns(lines.back()) + 1 + columns(piece) > width) lines.emplace_back();
+    while (columns(piece) > width) {  // a word longer than a line
+      std::size_t cut = 0;
+      for (std::size_t seen = 0; cut < piece.size(); ++cut) {
+        if (starts_code_point(piece[cut]) && seen++ == width) break;
+      }
+      lines.back() = piece.substr(0, cut);
+      lines.emplace_back();
+      piece.erase(0, cut);
+    }
+    lines.back() += (lines.back().empty() ? "" : " ") + piece;
+  }
+  return lines;
+}
+
+std::string shell_quote(std::string_view text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+  });
+  if (plain) return std::string(text);
+  std::string quoted = "'";
+  for (char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string reproduce_line(const Run& run) {
+  std::string line = "benchsuite";
+  for (std::size_t i = 1; i < run.argv.size(); ++i) line += " " + shell_quote(one_line(run.argv[i]));
+  return line;
+}
+
+std::string layout_line(const Json& layout) {
+  if (!layout.is_object()) return "";
+  std::string line = fmt::format("TP{} PP{} DP{}", integer(layout, "tp"), integer(layout, "pp"), integer(layout, "dp"));
+  if (integer(layout, "vpp") > 1) line += fmt::format(" v{}", integer(layout, "vpp"));
+  if (integer(layout, "cp") > 1) line += fmt::format(" CP{}", integer(layout, "cp"));
+  const std::int64_t micro_batch = integer(layout, "micro_batch");
+  const std::int64_t samples = micro_batch * std::max<std::int64_t>(1, integer(layout, "dp"));
+  line += fmt::format(", micro-batch {}", micro_batch);
+  if (samples > 0) line += fmt::format(", m = {}", integer(layout, "global_batch") / samples);
+  if (layout.value("sequence_parallel", Json(false)) == Json(true)) line += ", sequence parallel";
+  if (const std::string words = recompute_words(layout); !words.empty()) line += ", recompute " + words;
+  if (const std::string kernel = word(layout, "attention"); !kernel.empty()) line += ", " + kernel + " attention";
+  if (const std::string placement = word(layout, "placement"); placement == "across_nodes") {
+    line += ", tensor groups across nodes";
+  }
+  if (integer(layout, "zero_stage") > 0) line += fmt::format(", ZeRO-{}", integer(layout, "zero_stage"));
+  return one_line(line);
+}
+
+std::string model_line(const Json& model) {
+  if (!model.is_object()) return "";
+  std::string line = word(model, "name").empty() ? word(model, "family") : word(model, "name");
+  const std::pair<const char*, const char*> fields[] = {{"layers", "layers"}, {"hidden", "hidden"}, {"heads", "heads"},
+                                                        {"seq", "sequence"},  {"vocab", "vocabulary"}};
+  for (const auto& [key, title] : fields) {
+    const std::string value = word(model, key);
+    if (!value.empty()) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", title, value);
+  }
+  return one_line(line);
+}
+
+std::vector<std::optional<double>> step_ratios(const CaseResult& result) {
+  std::vector<std::string> keys;
+  for (const VariantResult& variant : result.variants) {
+    Json layout = variant.layout;
+    if (layout.is_object()) layout.erase("recompute");
+    keys.push_back(variant.hardware + "\n" + variant.stack + "\n" + variant.model.dump() + "\n" + layout.dump());
+  }
+  std::vector<std::optional<double>> ratios(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    double best = std::numeric_limits<double>::infinity(), best_fitting = best;
+    for (std::size_t j = 0; j < keys.size(); ++j) {
+      const double step = result.variants[j].iteration_s;
+      if (keys[j] != keys[i] || !(step > 0)) continue;
+      best = std::min(best, step);
+      if (result.variants[j].fits) best_fitting = std::min(best_fitting, step);
+    }
+    const double reference = std::isfinite(best_fitting) ? best_fitting : best;
+    if (result.variants[i].iteration_s > 0) ratios[i] = result.variants[i].iteration_s / reference;
+  }
+  return ratios;
+}
+
+double mean_seconds(const VariantResult& variant, Category category) {
+  return static_cast<double>(variant.mean_breakdown.time[static_cast<std::size_t>(category)]) * kSecondsPerPicosecond /
+         static_cast<double>(std::max<std::int64_t>(1, variant.ranks_in_breakdown));
+}
+
+Status worst_status(const Run& run) {
+  if (run.cases.empty()) return Status::noref;
+  return std::max_element(run.cases.begin(), run.cases.end(),
+                          [](const CaseResult& a, const CaseResult& b) { return a.status < b.status; })
+      ->status;
+}
+
+std::string count_line(const Run& run) {
+  const auto count = [&](Status status) {
+    return std::count_if(run.cases.begin(), run.cases.end(), [&](const CaseResult& c) { return c.status == status; });
+  };
+  std::string line = fmt::format("{} cases: {} PASS, {} WARN, {} FAIL, {} SKIP, {} ERROR", run.cases.size(),
+                                 count(Status::pass), count(Status::warn), count(Status::fail), count(Status::skip),
+                                 count(Status::error));
+  for (Status other : {Status::xfail, Status::xpass, Status::noref, Status::aborted, Status::timeout}) {
+    if (count(other) > 0) line += fmt::format(", {} {}", count(other), name_of(other));
+  }
+  return line;
+}
+
+bool needs_attention(const CheckResult& check) {
+  return check.gates && check.verdict != Verdict::pass && check.verdict != Verdict::shown;
+}
+
+std::string failure_text(const CheckResult& check) {
+  if (!check.value) return "no value: the metric " + (check.metric.empty() ? check.id : check.metric) + " is missing";
+  const int digits = digits_to_tell_apart(check);
+  std::string text = "got " + format_in_unit(*check.value, check.unit, digits);
+  const std::string pass = format_range(check.pass_low, check.pass_high, check.unit, digits);
+  const std::string warn = format_range(check.warn_low, check.warn_high, check.unit, digits);
+  if (!pass.empty()) text += ", expected " + pass;
+  if (!warn.empty() && warn != pass) text += " (fails outside " + warn + ")";
+  const auto distance = [&](double bound, const char* side) {
+    if (bound != 0) text += fmt::format(", {} {}", format_percent(std::abs(*check.value / bound - 1)), side);
+  };
+  if (check.pass_high && *check.value > *check.pass_high) distance(*check.pass_high, "above");
+  if (check.pass_low && *check.value < *check.pass_low) distance(*check.pass_low, "below");
+  return text;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,52 @@
+#include "suite/report/text_table.h"
+
+#include <algorithm>
+
+#include "suite/report/console.h"
+#include "suite/report/format.h"
+
+namespace benchsuite {
+
+void TextTable::add(std::vector<std::string> cells) {
+  CHECK(cells.size() == columns_.size()) << cells.size() << " cells for " << columns_.size() << " columns";
+  for (std::string& cell : cells) cell = one_line(cell);
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first) const {
+  const std::size_t count = columns_.size();
+  std::vector<std::size_t> width(count, 0);
+  std::size_t used = indent + 2 * (count - 1), rest = count;
+  for (std::size_t c = 0; c < count; ++c) {
+    if (columns_[c].most == kRest) {
+      rest = c;
+      continue;
+    }
+    width[c] = columns(columns_[c].header);
+    for (const auto& row : rows_) width[c] = std::max(width[c], std::min(columns(row[c]), columns_[c].most));
+    used += width[c];
+  }
+  if (rest < count) width[rest] = used + 8 < kConsoleColumns ? kConsoleColumns - used : 8;
+
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells, const auto& paint) {
+    std::string text(indent, ' ');
+    for (std::size_t c = 0; c < count; ++c) {
+      const std::string cell = clip(cells[c], width[c]);
+      const std::string padded = columns_[c].side == left ? pad_right(cell, width[c]) : pad_left(cell, width[c]);
+      if (c > 0) text += "  ";
+      text += paint(c, padded);
+    }
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    out += text + "\n";
+  };
+  std::vector<std::string> headers;
+  for (const Column& column : columns_) headers.push_back(column.header);
+  line(headers, [&](std::size_t, const std::string& cell) { return paint_header ? paint_header(cell) : cell; });
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    line(rows_[r], [&](std::size_t c, const std::string& cell) { return c == 0 && paint_first ? paint_first(r, cell) : cell; });
+  }
+  return out;
+}
+
+}  // namespace benchsuite

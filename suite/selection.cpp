@@ -1,0 +1,101 @@
+#include "suite/selection.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace benchsuite {
+
+namespace {
+
+bool has_tag(const CaseFile& source, const std::vector<std::string>& tags) {
+  return std::any_of(tags.begin(), tags.end(), [&](const std::string& tag) {
+    return std::find(source.tags.begin(), source.tags.end(), tag) != source.tags.end();
+  });
+}
+
+/// Whether `resolved` is what ROOT/cases/ID.json resolves to without --set.
+bool is_as_written(const ResolvedCase& resolved, const DataRoot& root) {
+  const std::string file = root.file_of(DataKind::cases, resolved.source.id);
+  if (!std::filesystem::is_regular_file(file)) return false;
+  std::vector<Violation> problems;
+  const CaseFile original = read_case(parse_json_file(file), file, problems);
+  if (!problems.empty()) return false;
+  const ResolvedCase reference = resolve_case(original, {}, root, problems);
+  return problems.empty() && reference.hash == resolved.hash;
+}
+
+SelectedCase select_case(const std::string& file, const std::string& name, const std::vector<Override>& sets,
+                         const DataRoot& root, std::vector<Violation>& problems) {
+  std::vector<Violation> found;
+  SelectedCase selected;
+  const std::string shown = root.shorten(file);
+  CaseFile source = read_case(parse_json_file(file), shown, found);
+  source.file = file;
+  if (!name.empty() && !source.id.empty() && source.id != name) {
+    found.push_back({shown, "id", source.id, "differs from the file's name", "call it \"" + name + "\""});
+  }
+  selected.resolved.source = source;
+  if (found.empty()) selected.resolved = resolve_case(source, sets, root, found);
+  for (Violation& violation : found) violation.file = root.shorten(violation.file);
+  if (found.empty()) {
+    selected.expected = find_expected(source.id, root, found);
+    selected.as_written = (sets.empty() && !name.empty()) || is_as_written(selected.resolved, root);
+    if (selected.expected && selected.as_written && found.empty()) {
+      std::vector<std::string> variants;
+      for (const VariantSpec& variant : source.variants) variants.push_back(variant.id);
+      check_variants(*selected.expected, variants, found);
+    }
+  }
+  problems.insert(problems.end(), found.begin(), found.end());
+  return selected;
+}
+
+}  // namespace
+
+std::optional<ExpectedFile> find_expected(const std::string& case_id, const DataRoot& root, std::vector<Violation>& problems) {
+  const std::string file = root.file_of(DataKind::expected, case_id);
+  if (!std::filesystem::is_regular_file(file)) return std::nullopt;
+  ExpectedFile expected = read_expected(parse_json_file(file), root.shorten(file), problems);
+  if (!expected.case_id.empty() && expected.case_id != case_id) {
+    problems.push_back({expected.file, "case", expected.case_id, "differs from the file's name", "call it \"" + case_id + "\""});
+  }
+  return expected;
+}
+
+std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoot& root, std::vector<Violation>& problems) {
+  std::vector<Override> sets;
+  for (const std::string& text : selection.sets) sets.push_back(parse_set(text));
+  std::vector<SelectedCase> selected;
+  const auto take = [&](const std::string& file, const std::string& name) {
+    // A file that can't be parsed is one more violation, so that the others are still reported with it.
+    try {
+      SelectedCase next = select_case(file, name, sets, root, problems);
+      const bool tagged = selection.tags.empty() || has_tag(next.resolved.source, selection.tags);
+      if (tagged) selected.push_back(std::move(next));
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::config) throw;
+      problems.insert(problems.end(), error.violations().begin(), error.violations().end());
+    }
+  };
+  const bool by_tag_only = selection.names.empty() && selection.files.empty() && !selection.tags.empty();
+  for (const std::string& name : root.names(DataKind::cases)) {
+    const bool named = std::any_of(selection.names.begin(), selection.names.end(), [&](const std::string& pattern) {
+      return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    });
+    if (named || by_tag_only) take(root.file_of(DataKind::cases, name), name);
+  }
+  for (const std::string& file : selection.files) take(file, "");
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const std::string& id = selected[i].resolved.source.id;
+      if (id.empty() || id != selected[j].resolved.source.id) continue;
+      problems.push_back({root.shorten(selected[i].resolved.source.file), "id", id, "two selected cases have this id",
+                          "give one of them another id, or run them apart"});
+    }
+  }
+  return selected;
+}
+
+}  // namespace benchsuite

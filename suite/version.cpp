@@ -1,0 +1,30 @@
+#include "suite/version.h"
+
+#include <fmt/format.h>
+
+#include "suite/case.h"
+#include "suite/expected.h"
+#include "suite/report/result_json.h"
+
+#ifndef BENCHSUITE_COMMIT
+#define BENCHSUITE_COMMIT "unknown"
+#endif
+#ifndef BENCHSUITE_BUILD_TYPE
+#define BENCHSUITE_BUILD_TYPE "unknown"
+#endif
+
+namespace benchsuite {
+
+std::string engine_commit() { return BENCHSUITE_COMMIT; }
+
+std::string version_text() {
+  return fmt::format(
+      "benchsuite {} (engine {})\n"
+      "build:   {}, compiler {}\n"
+      "devices: sim; cpu in the tests; cuda not built\n"
+      "schemas: case {}, expected {}, result {}\n",
+      kSuiteVersion, engine_commit(), BENCHSUITE_BUILD_TYPE, __VERSION__, kCaseSchemaVersion, kExpectedSchemaVersion,
+      kResultSchemaVersion);
+}
+
+}  // namespace benchsuite

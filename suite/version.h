@@ -1,0 +1,16 @@
+// What this build is.
+#pragma once
+
+#include <string>
+
+namespace benchsuite {
+
+inline constexpr const char* kSuiteVersion = "0.1.0";
+
+/// Commit of the engine, "unknown" when the build didn't know it.
+std::string engine_commit();
+
+/// The text of --version: suite, commit, compiler, devices, schema versions.
+std::string version_text();
+
+}  // namespace benchsuite
