@@ -7,7 +7,8 @@ TABLES holds gemm.json, attention.json, hardware.json and nccl-tests/*.txt: publ
 values, one source key a row. They are not committed. Training-step measurements are never read: those judge the
 simulator and may not make it. Plain Python, no randomness: the same tables give the same files byte for byte.
 
-The rules by which a source is chosen stand above each fit in hardware_fit/. They rest on what the operator tables say, nothing else.
+The rules by which a source is chosen stand above each fit in hardware_fit/. They rest on what the
+operator tables say, nothing else.
 """
 import argparse
 import json
@@ -17,6 +18,23 @@ from hardware_fit.compute import SHARE, attention_block, fit_gemm, memory_block
 from hardware_fit.network import fabric_block, fit_ring, intra_node_block
 from hardware_fit.numerics import stated
 from hardware_fit.sources import used_sources
+
+
+def layout(value, indent=0):
+    """JSON with one constant, point or fit a line."""
+    one_line = json.dumps(value)
+    nested = isinstance(value, (dict, list)) and any(isinstance(v, (dict, list)) and v for v in
+                                                     (value.values() if isinstance(value, dict) else value))
+    constant = isinstance(value, dict) and ("value" in value or "busbw" in value)
+    if not isinstance(value, (dict, list)) or (len(one_line) <= 200 and (constant or not nested)):
+        return one_line
+    pad = "\n" + "  " * (indent + 1)
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, dict):
+        parts = [json.dumps(k) + ": " + layout(v, indent + 1) for k, v in value.items()]
+    else:
+        parts = [layout(v, indent + 1) for v in value]
+    return left + pad + ("," + pad).join(parts) + "\n" + "  " * indent + right
 
 
 def datasheet(gpu):
@@ -113,7 +131,7 @@ def main():
     for profile, words in profiles:
         profile["sources"] = used_sources(profile, **words)
         path = options.out / f"{profile['name']}.json"
-        path.write_text(json.dumps(profile, indent=2, sort_keys=False) + "\n")
+        path.write_text(layout(profile) + "\n")
         print(path)
 
 

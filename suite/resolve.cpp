@@ -136,7 +136,7 @@ std::vector<Violation> judge_together(const ResolvedVariant& variant, const std:
 std::string hash_of(const Json& resolved) {
   Json reduced = resolved;
   for (const char* part : {"model", "stack", "hardware"}) {
-    for (const char* key : {"name", "title", "source", "memory_source"}) reduced[part].erase(key);
+    for (const char* key : {"name", "title", "source", "sources", "memory_source"}) reduced[part].erase(key);
   }
   return stable_hash(reduced);
 }

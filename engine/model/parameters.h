@@ -10,6 +10,11 @@
 namespace benchsuite {
 
 struct ChunkParameters {
+  // Layers and buckets point at the parameters: they may move as a whole, never be copied.
+  ChunkParameters() = default;
+  ChunkParameters(ChunkParameters&&) = default;
+  ChunkParameters(const ChunkParameters&) = delete;
+
   std::deque<Parameter> all;  ///< stable addresses; values and gradients are bound later
   std::vector<LayerParameters> layers;
   EndParameters ends;

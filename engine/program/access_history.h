@@ -16,8 +16,8 @@ class AccessHistory {
     std::uint64_t end = 0;
     OpId writer = kNone;
     StreamKind writer_stream{};
-    BufferId written_as = kNone;                     ///< the buffer whose content the bytes are
-    std::array<std::uint32_t, kStreams> readers{};   ///< last reader of each stream since the write, plus one
+    BufferId written_as = kNone;                    ///< the buffer whose content the bytes are
+    std::array<std::uint32_t, kStreams> readers{};  ///< last reader of each stream since the write, plus one
   };
 
   AccessHistory() { segments_.emplace(0, Segment{.end = std::numeric_limits<std::uint64_t>::max()}); }

@@ -18,9 +18,12 @@ bool holds_values_before_the_step(Purpose purpose) {
 
 std::string_view verb_of(Access access) {
   switch (access) {
-    case Access::read: return "reads";
-    case Access::write: return "writes";
-    case Access::read_write: return "updates";
+    case Access::read:
+      return "reads";
+    case Access::write:
+      return "writes";
+    case Access::read_write:
+      return "updates";
   }
   return "?";
 }
@@ -89,9 +92,12 @@ class AccessCheck {
     });
     if (unwritten_begin == touch.end) return;
     const std::uint64_t start = program_.buffers[operand.buffer].offset;
-    log_.add({.kind = Finding::Kind::uninitialised_read, .rank = program_.rank, .op = id, .buffer = operand.buffer,
-              .text = fmt::format("{} reads bytes that no op has written: within [{}, {}) of {}", describe(program_, id),
-                                  unwritten_begin - start, unwritten_end - start,
+    log_.add({.kind = Finding::Kind::uninitialised_read,
+              .rank = program_.rank,
+              .op = id,
+              .buffer = operand.buffer,
+              .text = fmt::format("{} reads bytes that no op has written: within [{}, {}) of {}",
+                                  describe(program_, id), unwritten_begin - start, unwritten_end - start,
                                   describe_buffer(program_, operand.buffer))});
   }
 
@@ -119,16 +125,19 @@ class AccessCheck {
     for (const Conflict& conflict : conflicts_) {
       if (clock.knows(conflict.op, program_.ops[conflict.op].stream)) continue;
       const Touch other = touch_at(conflict);
-      std::string text = fmt::format("{} {} {} while {} may still be using it ({}{}); op {} needs to wait for op {}",
-                                     describe(program_, id), verb_of(conflict.touch.access),
-                                     describe_buffer(program_, conflict.touch.buffer), describe(program_, conflict.op),
-                                     verb_of(other.access),
-                                     other.buffer == conflict.touch.buffer
-                                         ? " the same buffer"
-                                         : ", in the same range, " + describe_buffer(program_, other.buffer),
-                                     id, conflict.op);
-      log_.add({.kind = Finding::Kind::race, .rank = program_.rank, .op = id, .other_op = conflict.op,
-                .buffer = conflict.touch.buffer, .text = std::move(text)});
+      std::string text = fmt::format(
+          "{} {} {} while {} may still be using it ({}{}); op {} needs to wait for op {}", describe(program_, id),
+          verb_of(conflict.touch.access), describe_buffer(program_, conflict.touch.buffer),
+          describe(program_, conflict.op), verb_of(other.access),
+          other.buffer == conflict.touch.buffer ? " the same buffer"
+                                                : ", in the same range, " + describe_buffer(program_, other.buffer),
+          id, conflict.op);
+      log_.add({.kind = Finding::Kind::race,
+                .rank = program_.rank,
+                .op = id,
+                .other_op = conflict.op,
+                .buffer = conflict.touch.buffer,
+                .text = std::move(text)});
       clock.join(order_.of(conflict.op));
     }
     conflicts_.clear();
@@ -150,10 +159,13 @@ class AccessCheck {
   void check_waits(OpId id) {
     for (const OpId wait : program_.waits_of(program_.ops[id])) {
       if (wait < id) continue;
-      const std::string problem = wait == id                     ? "itself"
+      const std::string problem = wait == id                   ? "itself"
                                   : wait < program_.ops.size() ? "the later " + describe(program_, wait)
-                                                                : fmt::format("op {}, which does not exist", wait);
-      log_.add({.kind = Finding::Kind::bad_wait, .rank = program_.rank, .op = id, .other_op = wait,
+                                                               : fmt::format("op {}, which does not exist", wait);
+      log_.add({.kind = Finding::Kind::bad_wait,
+                .rank = program_.rank,
+                .op = id,
+                .other_op = wait,
                 .text = fmt::format("{} waits for {}", describe(program_, id), problem)});
     }
   }

@@ -59,7 +59,7 @@ class CollectiveCheck {
   }
 
   /// The group of `other` that is `group` of `role` seen from its member at `position`, or kNone: the very same ranks,
-  /// or, where `other` stands for a sibling of that member, its image: same kind, position, and roles of the members.
+  /// or, where `other` stands for a sibling of that member, its image: same kind, and members of the same roles.
   std::uint32_t counterpart(int role, std::uint32_t group, std::size_t position, int other) const {
     const Group& wanted = program(role).groups[group];
     const auto& candidates = program(other).groups;
@@ -70,7 +70,6 @@ class CollectiveCheck {
     for (std::uint32_t index = 0; index < candidates.size(); ++index) {
       const Group& image = candidates[index];
       if (image.kind != wanted.kind || image.ranks.size() != wanted.ranks.size()) continue;
-      if (image.ranks[position] != program(other).rank) continue;
       if (std::equal(image.ranks.begin(), image.ranks.end(), wanted.ranks.begin(),
                      [&](int a, int b) { return roles_.role_of(a) == roles_.role_of(b); })) {
         return index;
@@ -106,7 +105,10 @@ class CollectiveCheck {
 
   void missing(int role, std::uint32_t index, int rank) {
     const OpId first = ops(role, index).front();
-    log_.add({.kind = Finding::Kind::unmatched_collective, .rank = program(role).rank, .op = first, .other_rank = rank,
+    log_.add({.kind = Finding::Kind::unmatched_collective,
+              .rank = program(role).rank,
+              .op = first,
+              .other_rank = rank,
               .text = fmt::format("{} and {} others of {} wait for rank {}, which posts none",
                                   describe(program(role), first), ops(role, index).size() - 1,
                                   describe(program(role).groups[index]), rank)});

@@ -20,7 +20,10 @@ struct Place {
 class AbstractRun {
  public:
   AbstractRun(const Roles& roles, const Communicators& communicators, FindingLog& log)
-      : roles_(roles), communicators_(communicators), log_(log), states_(roles.programs.size()),
+      : roles_(roles),
+        communicators_(communicators),
+        log_(log),
+        states_(roles.programs.size()),
         arrived_(communicators.channels.size()) {
     for (std::size_t role = 0; role < states_.size(); ++role) {
       const auto& ops = program(static_cast<int>(role)).ops;
@@ -135,7 +138,9 @@ class AbstractRun {
       at = blocker(at, reasons.emplace_back());
     }
     reasons.erase(reasons.begin(), reasons.begin() + (start - path.begin()));
-    log_.add({.kind = Finding::Kind::deadlock, .rank = program(at.role).rank, .op = head(at),
+    log_.add({.kind = Finding::Kind::deadlock,
+              .rank = program(at.role).rank,
+              .op = head(at),
               .text = fmt::format("a ring of waits: {}", fmt::join(reasons, "; "))});
   }
 

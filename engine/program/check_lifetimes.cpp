@@ -26,16 +26,22 @@ void check_buffers(const Program& program, FindingLog& log) {
     const Buffer& buffer = program.buffers[id];
     const std::uint64_t arena = program.arena_bytes[static_cast<int>(buffer.purpose)];
     if (!fits(buffer.offset, buffer.bytes, arena)) {
-      log.add({.kind = Finding::Kind::out_of_bounds, .rank = program.rank, .buffer = id,
+      log.add({.kind = Finding::Kind::out_of_bounds,
+               .rank = program.rank,
+               .buffer = id,
                .text = fmt::format("{} reaches beyond its arena of {} bytes", describe_buffer(program, id), arena)});
     }
     if (buffer.free_at == kNone || buffer.free_at > op_count) {
       if (!must_be_freed(buffer.purpose)) continue;
-      log.add({.kind = Finding::Kind::leak, .rank = program.rank, .buffer = id,
+      log.add({.kind = Finding::Kind::leak,
+               .rank = program.rank,
+               .buffer = id,
                .text = fmt::format("{}, allocated at op {}, is not freed when the step ends",
                                    describe_buffer(program, id), buffer.alloc_at)});
     } else if (buffer.free_at < buffer.alloc_at) {
-      log.add({.kind = Finding::Kind::use_after_free, .rank = program.rank, .buffer = id,
+      log.add({.kind = Finding::Kind::use_after_free,
+               .rank = program.rank,
+               .buffer = id,
                .text = fmt::format("{} is freed at op {} and allocated only at op {}", describe_buffer(program, id),
                                    buffer.free_at, buffer.alloc_at)});
     }
@@ -49,7 +55,10 @@ void check_uses(const Program& program, FindingLog& log) {
     for (const Operand& operand : program.operands_of(program.ops[id])) {
       const Buffer& buffer = program.buffers[operand.buffer];
       if (!fits(operand.offset, operand.bytes, buffer.bytes)) {
-        log.add({.kind = Finding::Kind::out_of_bounds, .rank = program.rank, .op = id, .buffer = operand.buffer,
+        log.add({.kind = Finding::Kind::out_of_bounds,
+                 .rank = program.rank,
+                 .op = id,
+                 .buffer = operand.buffer,
                  .text = fmt::format("{} touches {} bytes at {} of {}, which has {} bytes", describe(program, id),
                                      operand.bytes, operand.offset, describe_buffer(program, operand.buffer),
                                      buffer.bytes)});
@@ -58,11 +67,13 @@ void check_uses(const Program& program, FindingLog& log) {
       if (named[operand.buffer]) continue;
       named[operand.buffer] = true;
       const bool early = id < buffer.alloc_at;
-      log.add({.kind = Finding::Kind::use_after_free, .rank = program.rank, .op = id, .buffer = operand.buffer,
-               .text = fmt::format("{} uses {}, which {} op {}", describe(program, id),
-                                   describe_buffer(program, operand.buffer),
-                                   early ? "is allocated only at" : "was freed before",
-                                   early ? buffer.alloc_at : buffer.free_at)});
+      log.add({.kind = Finding::Kind::use_after_free,
+               .rank = program.rank,
+               .op = id,
+               .buffer = operand.buffer,
+               .text = fmt::format(
+                   "{} uses {}, which {} op {}", describe(program, id), describe_buffer(program, operand.buffer),
+                   early ? "is allocated only at" : "was freed before", early ? buffer.alloc_at : buffer.free_at)});
     }
   }
 }
@@ -73,7 +84,8 @@ void check_overlaps(const Program& program, FindingLog& log) {
   std::vector<BufferId> by_alloc(buffers.size());
   std::iota(by_alloc.begin(), by_alloc.end(), 0u);
   // A buffer without bytes, or freed where it is allocated, is live at no op.
-  std::erase_if(by_alloc, [&](BufferId id) { return buffers[id].bytes == 0 || buffers[id].free_at <= buffers[id].alloc_at; });
+  std::erase_if(by_alloc,
+                [&](BufferId id) { return buffers[id].bytes == 0 || buffers[id].free_at <= buffers[id].alloc_at; });
   std::vector<BufferId> by_free = by_alloc;
   std::sort(by_alloc.begin(), by_alloc.end(), [&](BufferId a, BufferId b) {
     return std::pair(buffers[a].alloc_at, a) < std::pair(buffers[b].alloc_at, b);
@@ -104,11 +116,14 @@ void check_overlaps(const Program& program, FindingLog& log) {
       arena.emplace_hint(next, buffer.offset, id);
       continue;
     }
-    log.add({.kind = Finding::Kind::overlap_of_live_buffers, .rank = program.rank, .op = buffer.alloc_at, .buffer = id,
-             .text = fmt::format("{}, allocated at op {}, overlaps {}, live from op {} to {}",
-                                 describe_buffer(program, id), buffer.alloc_at, describe_buffer(program, clash),
-                                 buffers[clash].alloc_at,
-                                 buffers[clash].free_at == kNone ? "the end" : fmt::to_string(buffers[clash].free_at))});
+    log.add(
+        {.kind = Finding::Kind::overlap_of_live_buffers,
+         .rank = program.rank,
+         .op = buffer.alloc_at,
+         .buffer = id,
+         .text = fmt::format("{}, allocated at op {}, overlaps {}, live from op {} to {}", describe_buffer(program, id),
+                             buffer.alloc_at, describe_buffer(program, clash), buffers[clash].alloc_at,
+                             buffers[clash].free_at == kNone ? "the end" : fmt::to_string(buffers[clash].free_at))});
   }
 }
 
@@ -141,12 +156,14 @@ bool check_tables(const Program& program, FindingLog& log) {
       complain(id, fmt::format("{} has group {} of {}", describe(program, id), op.group, program.groups.size()));
     }
     if (!fits(op.first_operand, op.operand_count, program.operands.size())) {
-      complain(id, fmt::format("{} has operands beyond the table of {}", describe(program, id), program.operands.size()));
+      complain(id,
+               fmt::format("{} has operands beyond the table of {}", describe(program, id), program.operands.size()));
       continue;
     }
     for (const Operand& operand : program.operands_of(op)) {
       if (operand.buffer < program.buffers.size()) continue;
-      complain(id, fmt::format("{} has buffer {} of {}", describe(program, id), operand.buffer, program.buffers.size()));
+      complain(id,
+               fmt::format("{} has buffer {} of {}", describe(program, id), operand.buffer, program.buffers.size()));
     }
   }
   return sound;

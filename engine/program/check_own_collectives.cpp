@@ -26,7 +26,7 @@ std::vector<std::uint64_t> operand_bytes(const OpShape& shape, std::size_t membe
   }
 }
 
-/// Empty when the op fits its group and its dimensions.
+/// The rank's place in the group, and the operands against the dimensions.
 void check_op(const Program& program, OpId id, FindingLog& log) {
   const Op& op = program.ops[id];
   const OpShape& shape = program.shape_of(op);
@@ -43,15 +43,20 @@ void check_op(const Program& program, OpId id, FindingLog& log) {
     }
   }
   if (!problem.empty()) {
-    log.add({.kind = Finding::Kind::unmatched_collective, .rank = program.rank, .op = id,
-             .text = fmt::format("{} is posted by a rank that {} {}", describe(program, id), problem, describe(group))});
+    log.add(
+        {.kind = Finding::Kind::unmatched_collective,
+         .rank = program.rank,
+         .op = id,
+         .text = fmt::format("{} is posted by a rank that {} {}", describe(program, id), problem, describe(group))});
   }
 
   const std::vector<std::uint64_t> wanted = operand_bytes(shape, group.ranks.size());
   std::vector<std::uint64_t> found;
   for (const Operand& operand : program.operands_of(op)) found.push_back(operand.bytes);
   if (shape.kind != op.kind || wanted != found || wanted.empty()) {
-    log.add({.kind = Finding::Kind::size_mismatch, .rank = program.rank, .op = id,
+    log.add({.kind = Finding::Kind::size_mismatch,
+             .rank = program.rank,
+             .op = id,
              .text = fmt::format("{} of {} {} elements among {} ranks touches {{{}}} bytes, where {{{}}} are due",
                                  describe(program, id), shape.dims[0], name_of(shape.dtype), group.ranks.size(),
                                  fmt::join(found, ", "), fmt::join(wanted, ", "))});
@@ -75,11 +80,14 @@ void check_own_collectives(const Program& program, FindingLog& log) {
     Last& previous = last[op.group];
     if (previous.dense && op.group_sequence != previous.count) {
       previous.dense = false;
-      log.add({.kind = Finding::Kind::misordered_collective, .rank = program.rank, .op = id,
+      log.add({.kind = Finding::Kind::misordered_collective,
+               .rank = program.rank,
+               .op = id,
                .text = fmt::format("{} has number {} in {}, though {} came before it", describe(program, id),
                                    op.group_sequence, describe(program.groups[op.group]), previous.count)});
     }
-    if (previous.op != kNone && program.ops[previous.op].stream != op.stream) across_streams.emplace_back(previous.op, id);
+    if (previous.op != kNone && program.ops[previous.op].stream != op.stream)
+      across_streams.emplace_back(previous.op, id);
     previous.op = id;
     ++previous.count;
   }
@@ -93,10 +101,13 @@ void check_own_collectives(const Program& program, FindingLog& log) {
     const OpId before = next->first;
     ++next;
     if (clock.knows(before, program.ops[before].stream)) continue;
-    log.add({.kind = Finding::Kind::misordered_collective, .rank = program.rank, .op = id, .other_op = before,
-             .text = fmt::format("{} and {} use {} in no order; op {} needs to wait for op {}", describe(program, id),
-                                 describe(program, before), describe(program.groups[program.ops[id].group]), id,
-                                 before)});
+    log.add(
+        {.kind = Finding::Kind::misordered_collective,
+         .rank = program.rank,
+         .op = id,
+         .other_op = before,
+         .text = fmt::format("{} and {} use {} in no order; op {} needs to wait for op {}", describe(program, id),
+                             describe(program, before), describe(program.groups[program.ops[id].group]), id, before)});
   }
 }
 

@@ -45,8 +45,7 @@ MemorySummary summarise_memory(const Program& program) {
   const std::size_t instants = program.ops.size() + 1;
   MemorySummary summary;
   summary.arena_bytes = program.arena_bytes;
-  summary.reserved_bytes =
-      std::accumulate(program.arena_bytes.begin(), program.arena_bytes.end(), std::uint64_t{0});
+  summary.reserved_bytes = std::accumulate(program.arena_bytes.begin(), program.arena_bytes.end(), std::uint64_t{0});
 
   Sweep live(instants), saved(instants), transient(instants);
   for (const Buffer& buffer : program.buffers) {
@@ -73,7 +72,8 @@ MemorySummary summarise_memory(const Program& program) {
     if (buffer.alloc_at <= summary.peak_at && summary.peak_at < buffer.free_at) {
       summary.peak_by_purpose[static_cast<int>(buffer.purpose)] += buffer.bytes;
     }
-    if (buffer.saved_at != kNone && buffer.saved_at <= summary.saved_peak_at && summary.saved_peak_at < buffer.free_at) {
+    if (buffer.saved_at != kNone && buffer.saved_at <= summary.saved_peak_at &&
+        summary.saved_peak_at < buffer.free_at) {
       CHECK(buffer.term < terms.size()) << "term " << buffer.term << " of " << terms.size();
       terms[buffer.term].bytes += buffer.bytes;
       ++terms[buffer.term].buffers;

@@ -1,7 +1,7 @@
 // What a Program keeps in memory, and when: a sweep over its buffers in recording order, in bytes.
 //
-// At op i a buffer is live when alloc_at <= i < free_at, and saved when saved_at <= i < free_at. A transient buffer is a
-// live one of activations, communication or workspace that is not saved. Instant i = number of ops: after the last one.
+// At op i a buffer is live when alloc_at <= i < free_at, and saved when saved_at <= i < free_at. A transient buffer is
+// a live one of activations, communication or workspace that is not saved. Instant i = number of ops: after the last.
 #pragma once
 
 #include <array>

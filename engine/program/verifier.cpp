@@ -9,17 +9,28 @@ namespace benchsuite {
 
 std::string_view name_of(Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::race: return "race";
-    case Finding::Kind::use_after_free: return "use_after_free";
-    case Finding::Kind::uninitialised_read: return "uninitialised_read";
-    case Finding::Kind::leak: return "leak";
-    case Finding::Kind::overlap_of_live_buffers: return "overlap_of_live_buffers";
-    case Finding::Kind::out_of_bounds: return "out_of_bounds";
-    case Finding::Kind::bad_wait: return "bad_wait";
-    case Finding::Kind::unmatched_collective: return "unmatched_collective";
-    case Finding::Kind::misordered_collective: return "misordered_collective";
-    case Finding::Kind::size_mismatch: return "size_mismatch";
-    case Finding::Kind::deadlock: return "deadlock";
+    case Finding::Kind::race:
+      return "race";
+    case Finding::Kind::use_after_free:
+      return "use_after_free";
+    case Finding::Kind::uninitialised_read:
+      return "uninitialised_read";
+    case Finding::Kind::leak:
+      return "leak";
+    case Finding::Kind::overlap_of_live_buffers:
+      return "overlap_of_live_buffers";
+    case Finding::Kind::out_of_bounds:
+      return "out_of_bounds";
+    case Finding::Kind::bad_wait:
+      return "bad_wait";
+    case Finding::Kind::unmatched_collective:
+      return "unmatched_collective";
+    case Finding::Kind::misordered_collective:
+      return "misordered_collective";
+    case Finding::Kind::size_mismatch:
+      return "size_mismatch";
+    case Finding::Kind::deadlock:
+      return "deadlock";
   }
   return "?";
 }

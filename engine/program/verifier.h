@@ -4,24 +4,25 @@
 // orders that only come about through another rank do not count. The step begins and ends with all streams idle, so
 // nothing is compared across steps.
 //
-//   race                   two ops touch overlapping bytes of an arena (of one buffer or of two that share the range), one
-//                          of them writes, and neither is ordered after the other
+//   race                   two ops touch overlapping bytes of an arena (of one buffer or of two that share the
+//                          range), one of them writes, and neither is ordered after the other
 //   use_after_free         an op outside [alloc_at, free_at) of a buffer it touches
-//   uninitialised_read     bytes read that no earlier op wrote since the buffer's allocation. Inputs, parameters, master
-//                          weights and moments hold values before the step; everything else starts undefined
+//   uninitialised_read     bytes read that no earlier op wrote since the buffer's allocation. Inputs, parameters,
+//                          master weights and moments hold values before the step; all else starts undefined
 //   leak                   activations, communication or workspace not freed when the step ends
-//   overlap_of_live_buffers, out_of_bounds     of an operand in its buffer, a buffer in its arena, an index in its table
+//   overlap_of_live_buffers
+//   out_of_bounds          an operand in its buffer, a buffer in its arena, an index in its table
 //   bad_wait               a wait for itself or for an op that is not recorded before
 //   unmatched_collective   a member that never posts it, or posts more or fewer, or a rank that is no member
-//   misordered_collective  members post the same ops in another order, numbers that are not dense, or two ops of one group
-//                          without an order between them
-//   size_mismatch          members that disagree about kind, dimensions, dtype or reduction; operands that disagree with
-//                          the dimensions
-//   deadlock               a ring of streams that wait for each other (looked for only when nothing is wrong with waits and
-//                          collectives, whose consequence it would be)
+//   misordered_collective  members post the same ops in another order, numbers that are not dense, or two ops of
+//                          one group without an order between them
+//   size_mismatch          members that disagree about kind, dimensions, dtype or reduction; operands that
+//                          disagree with the dimensions
+//   deadlock               a ring of streams that wait for each other (looked for only when nothing is wrong with
+//                          waits and collectives, whose consequence it would be)
 //
-// One cause gives one finding: after a race the missing edge is taken as given, after a read of unwritten bytes they are
-// taken as written.
+// One cause gives one finding: after a race the missing edge is taken as given, after a read of unwritten bytes
+// they are taken as written.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,9 @@ inline constexpr int kFindingsPerKind = 50;
 std::vector<Finding> verify_rank(const Program& program);
 
 /// All ranks: verify_rank of each, then collectives between them and deadlock.
-/// `role_of_rank` empty: programs[i] is of global rank i. Otherwise programs[k] is the Program of role k's representative
-/// (program->rank), and role_of_rank says by global rank which one it runs; ranks of one role are taken to match.
+/// `role_of_rank` empty: programs[i] is of global rank i. Otherwise programs[k] is the Program of role k's
+/// representative (program->rank), and role_of_rank says by global rank which one it runs; ranks of one role are
+/// taken to match. Throws when the roles and the Programs' ranks contradict each other.
 std::vector<Finding> verify(std::span<const Program* const> programs, std::span<const int> role_of_rank = {});
 
 /// One finding a line, "" when there are none.

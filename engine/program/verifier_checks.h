@@ -44,7 +44,7 @@ struct Roles {
   std::span<const Program* const> programs;
   std::span<const int> role_of_rank;  ///< empty: the identity
 
-  int role_of(int rank) const;        ///< -1: there is no such rank
+  int role_of(int rank) const;  ///< -1: there is no such rank
 };
 
 /// One communicator: the (role, index into its groups) that are the same thing seen from different ranks.

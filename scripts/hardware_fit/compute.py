@@ -134,7 +134,8 @@ def attention_block(table, gpu):
 # ------------------------------------------------------------------------------------------------- memory-bound kernels
 # Floor: 3 us in front of every kernel (aic-rule). Share of HBM bandwidth: elementwise = median of vidur's residual add
 # where the traffic is at least eight times the L2 (below that the rates are
-# still falling; H100's rows end earlier, so it takes the best streaming kernel of such size). Eager PyTorch rows (LLMCompass) carry tens of us of host time a call:
+# still falling; H100's rows end earlier, so it takes the best streaming kernel of such size).
+# Eager PyTorch rows (LLMCompass) carry tens of us of host time a call:
 # t = floor + bytes / (share bandwidth) is fitted and only the share kept; row lengths up to 8192, those of training.
 # An op without a measurement takes its nearest relative, and says so.
 

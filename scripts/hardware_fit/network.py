@@ -31,8 +31,12 @@ def intra_node_block(tables, system, nvlink):
         factor = busbw_factor(op, ranks)
         # What crosses a GPU's links: with in-switch reduction an all_reduce sends its bytes once, not factor times.
         cap = nvlink * (factor if op == "all_reduce" else 1.0)
-        p, error = fit_positive(lambda p, r: (p[0] + p[2] * math.sqrt(r[0])) * UNIT_S + r[0] * factor / (min(p[1], cap) * 1e9),
-                                rows, (10.0, 0.7 * nvlink, 0.005))
+
+        def time(p, r):
+            return (p[0] + p[2] * math.sqrt(r[0])) * UNIT_S + r[0] * factor / (min(p[1], cap) * 1e9)
+
+        fits = [fit_positive(time, rows, (10.0, share * nvlink, 0.005)) for share in (0.5, 0.65, 0.8)]
+        p, error = min(fits, key=lambda fit: fit[1]["median"] + fit[1]["p90"])
         out.append({"op": op, "ranks": ranks, "a": rounded(p[0]), "busbw": rounded(min(p[1], cap)),
                     "c": rounded(p[2]) if p[2] > 1e-6 else 0.0, "source": source, "rows": len(rows), "fit_error": error})
 

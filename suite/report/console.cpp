@@ -109,12 +109,13 @@ std::string waterfall_text(const Waterfall& waterfall, const Paint& paint) {
   name_width = std::min<std::size_t>(name_width, 40);
   const std::size_t width = kConsoleColumns - name_width - 20;
   const auto line = [&](std::string_view name, const std::string& value, const std::string& picture, const char* code) {
-    text += fmt::format("    {}  {}  {}\n", pad_right(clip(one_line(name), name_width), name_width), pad_left(value, 11), paint(picture, code));
+    text += fmt::format("    {}  {}", pad_right(clip(one_line(name), name_width), name_width), pad_left(value, 11));
+    text += picture.empty() ? "\n" : "  " + paint(picture, code) + "\n";
   };
   line(waterfall.from, view.scale.text(view.from), bar(0, waterfall.from_s, longest, width, true), "34");
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, view.scale.text(row.ticks, true), bar(level, level + row.seconds, longest, width, false), row.seconds < 0 ? "32" : "31");
+    line(row.name, view.scale.text(row.ticks, true), row.ticks == 0 ? "" : bar(level, level + row.seconds, longest, width, false), row.seconds < 0 ? "32" : "31");
     level += row.seconds;
   }
   line(waterfall.to, view.scale.text(view.to), bar(0, waterfall.to_s, longest, width, true), "34");
@@ -144,17 +145,18 @@ std::string checks_text(const CaseResult& result, const Paint& paint) {
   if (listed.empty() && held == 0) return "";
   std::stable_sort(listed.begin(), listed.end(),
                    [](const CheckResult* a, const CheckResult* b) { return needs_attention(*a) > needs_attention(*b); });
-  TextTable table({{"verdict", TextTable::left, 8}, {"expectation", TextTable::left, 40}, {"value"}, {"expected"},
-                   {"kind", TextTable::left, 11}, {"source", TextTable::left, TextTable::kRest}});
+  TextTable table({{"verdict", TextTable::left, 8}, {"expectation", TextTable::left, 56}, {"value"}, {"expected"},
+                   {"kind", TextTable::left, 11}});
   for (const CheckResult* check : listed) {
     const int digits = digits_to_tell_apart(*check);
     table.add({std::string(name_of(check->verdict)), check->id, check->value ? format_in_unit(*check->value, check->unit, digits) : "missing",
-               expected_text(*check, digits), check->kind, check->source});
+               expected_text(*check, digits), check->kind});
   }
   std::string text;
   if (!listed.empty()) {
     text = table.text(2, [&](std::string_view header) { return paint.bold(header); },
-                      [&](std::size_t row, std::string_view cell) { return paint(cell, code_of(listed[row]->verdict)); });
+                      [&](std::size_t row, std::string_view cell) { return paint(cell, code_of(listed[row]->verdict)); },
+                      [&](std::size_t row) { return listed[row]->source; });
   }
   if (held > 0) text += fmt::format("  PASS      {} more bounds hold; the reports list each\n", held);
   return text;
@@ -191,15 +193,15 @@ std::string console_case(const CaseResult& result, bool colour, std::string_view
                      paint.bold(one_line(result.id)) + fmt::format("  {}", format_seconds(result.elapsed_s));
   text += "\n";
   const std::string indent(kIndent, ' ');
-  for (const std::string& piece : wrap(result.title, kConsoleColumns - kIndent)) text += indent + piece + "\n";
+  for (const std::string& piece : wrap(result.title, kConsoleColumns - kIndent)) text.append(indent).append(piece).append("\n");
   if (!result.reason_code.empty() || !result.reason.empty()) {
     const std::string reason = result.reason_code + (result.reason_code.empty() || result.reason.empty() ? "" : ": ") + result.reason;
-    for (const std::string& piece : wrap(reason, kConsoleColumns - kIndent)) text += indent + piece + "\n";
+    for (const std::string& piece : wrap(reason, kConsoleColumns - kIndent)) text.append(indent).append(piece).append("\n");
   }
-  if (!result.variants.empty()) text += "\n" + variants_table(result, paint);
-  for (const Waterfall& waterfall : result.waterfalls) text += "\n" + waterfall_text(waterfall, paint);
-  if (const std::string checks = checks_text(result, paint); !checks.empty()) text += "\n" + checks;
-  if (const std::string claims = claims_text(result, paint); !claims.empty()) text += "\n" + claims;
+  if (!result.variants.empty()) text.append("\n").append(variants_table(result, paint));
+  for (const Waterfall& waterfall : result.waterfalls) text.append("\n").append(waterfall_text(waterfall, paint));
+  if (const std::string checks = checks_text(result, paint); !checks.empty()) text.append("\n").append(checks);
+  if (const std::string claims = claims_text(result, paint); !claims.empty()) text.append("\n").append(claims);
   const std::string command = reproduce.empty() ? "benchsuite run --case " + shell_quote(one_line(result.id)) : one_line(reproduce);
   return text + "\n  " + paint.dim("reproduce:") + " " + command + "\n";
 }

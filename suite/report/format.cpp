@@ -118,7 +118,7 @@ std::int64_t TimeScale::ticks(double seconds) const {
 
 TimeScale time_scale(double difference) {
   const double magnitude = std::abs(difference);
-  TimeScale scale = magnitude >= 9.995 ? TimeScale{"s", 1, 0} : TimeScale{"ms", 1e3, 0};
+  TimeScale scale = magnitude >= 0.9995 ? TimeScale{"s", 1, 0} : TimeScale{"ms", 1e3, 0};
   if (magnitude < 0.9995e-3) scale = {"µs", 1e6, 0};
   const double shown = magnitude * scale.per_second;
   scale.decimals = shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : shown >= 0.9995 ? 2 : 3;

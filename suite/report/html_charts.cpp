@@ -87,17 +87,17 @@ void waterfall_chart(Page& page, const Waterfall& waterfall) {
       page.raw("</span>");
     }
     const double low = std::min(from, to) / longest, high = std::max(from, to) / longest;
-    page.add("</div><div class=b><svg width=\"100%\" role=img aria-label=\"{}\"><rect class={} x={} y=\"18%\" width={} height=\"64%\" rx=2 style=\"min-width:1px\"/>",
-             value, kind, pct(low), pct(std::max(high - low, 0.0015)));
+    page.add("</div><div class=b><svg role=img aria-label=\"{}\">", value);
+    if (!kind.empty()) page.add("<rect class={} x={} y=\"18%\" width={} height=\"64%\" rx=2 />", kind, pct(low), pct(std::max(high - low, 0.0015)));
     // The level at which the next bar starts.
-    if (next_level >= 0) page.add("<line class=rule x1={0} x2={0} y1=\"50%\" y2=\"100%\" opacity=.45 />", pct(next_level / longest));
+    if (next_level >= 0) page.add("<line class=rule x1={0} x2={0} y1=\"{1}%\" y2=\"100%\" opacity=.45 />", pct(next_level / longest), kind.empty() ? 0 : 82);
     page.add("</svg></div><div class=\"v{}\">{}</div>", kind == "whole" ? " total" : "", value);
   };
   page.raw("<div class=\"bars fall\">");
   line(waterfall.from, "", view.scale.text(view.from), 0, waterfall.from_s, "whole", waterfall.from_s);
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds, row.seconds > 0 ? "up" : "down", level + row.seconds);
+    line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds, row.ticks == 0 ? "" : row.seconds > 0 ? "up" : "down", level + row.seconds);
     level += row.seconds;
   }
   line(waterfall.to, "", view.scale.text(view.to), 0, waterfall.to_s, "whole", -1);

@@ -158,7 +158,7 @@ std::string markdown_to_html(std::string_view markdown, int top) {
         if (skip == 0 || same != ordered) break;
         item.erase(0, skip);
         // Lines that go on with the item: indented, not empty, no marker of their own.
-        for (++i; i < lines.size() && !trim(lines[i]).empty() && lines[i][0] == ' ' && marker(trim(lines[i]), same) == 0; ++i) item += " " + trim(lines[i]);
+        for (++i; i < lines.size() && !trim(lines[i]).empty() && lines[i][0] == ' ' && marker(trim(lines[i]), same) == 0; ++i) item.append(" ").append(trim(lines[i]));
         out += "<li>" + inline_html(item) + "</li>";
       }
       out += ordered ? "</ol>\n" : "</ul>\n";

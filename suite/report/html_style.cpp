@@ -51,7 +51,7 @@ th{font-weight:600;color:var(--soft);font-size:.8rem;vertical-align:bottom}
 th.l,td.l{text-align:left}td.wide{white-space:normal;min-width:15em}
 th:first-child,td:first-child{padding-left:2px}
 tr.group td{background:none;padding-top:1.1em;border-bottom-color:var(--soft);font-weight:600}
-td .sub{display:block;color:var(--soft);font-size:.82rem;white-space:normal;font-weight:400;min-width:16em;max-width:34em}
+td .sub{display:block;color:var(--soft);font-size:.82rem;white-space:normal;font-weight:400;min-width:19em;max-width:26em}
 td.flag{color:var(--bad);font-weight:650}
 .legend{display:flex;flex-wrap:wrap;gap:.25em 1.1em;font-size:.83rem;color:var(--soft);margin:.3em 0 .9em;padding:0;list-style:none}
 .legend li{display:flex;align-items:center;gap:.45em}
@@ -71,7 +71,7 @@ svg .rule{stroke:var(--soft);stroke-width:1;fill:none}svg .cap{stroke:var(--ink)
 .bars .v{text-align:right;white-space:nowrap}
 .fall{grid-template-columns:minmax(12em,22em) minmax(0,1fr) 5.5em;row-gap:0}
 .fall>div{padding:4px 0}.fall .n{line-height:1.3}.fall .n span{display:block;color:var(--soft);font-size:.8rem;line-height:1.35}
-.fall .b{padding:0;align-self:stretch}.fall .b svg{height:100%;min-height:30px}
+.fall .b{padding:0;align-self:stretch;position:relative;min-height:30px}.fall .b svg{position:absolute;inset:0;width:100%;height:100%}
 .fall .total{font-weight:650}
 figure{margin:0 0 1.5em;break-inside:avoid}figcaption{margin:0 0 .35em;font-size:.88rem;line-height:1.4}
 figcaption b{font-weight:650}figcaption .soft{margin-left:.5em}
@@ -89,7 +89,7 @@ footer dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1.2em;mar
 @media (max-width:640px){body{font-size:14px}main{padding:16px 14px 48px}.verdict{padding:14px 16px 10px}.why{padding:12px 14px 8px}
 .bars,.fall{grid-template-columns:minmax(0,1fr) auto}.bars .b{grid-column:1/-1;grid-row:auto;order:0}
 .stack .n,.fall .n{grid-column:1}.stack .v,.fall .v{grid-column:2}.stack .b,.fall .b{grid-column:1/-1}
-.stack .b{margin-bottom:5px}.fall .b svg{height:16px;min-height:16px}
+.stack .b{margin-bottom:5px}.fall .b{min-height:22px}
 .stack .v,.fall .v{grid-row:span 1}
 .cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}.cards .bars .b{grid-column:auto}}
 @media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.scroll,.gantt{overflow:visible}.gantt svg{min-width:0}

@@ -5,17 +5,42 @@
 
 namespace benchsuite::html {
 
+namespace {
+
+std::vector<std::string> facts_of(const VariantResult& variant) {
+  std::vector<std::string> facts{model_line(variant.model)};
+  for (std::string line = layout_line(variant.layout); !line.empty();) {
+    const std::size_t end = line.find(", ");
+    facts.push_back(line.substr(0, end));
+    line = end == std::string::npos ? "" : line.substr(end + 2);
+  }
+  facts.push_back(variant.hardware);
+  facts.push_back(variant.stack);
+  std::erase(facts, "");
+  return facts;
+}
+
+std::string joined(const std::vector<std::string>& facts, const std::vector<std::string>& without) {
+  std::string text;
+  for (const std::string& fact : facts) {
+    if (std::find(without.begin(), without.end(), fact) == without.end()) text += (text.empty() ? "" : ", ") + fact;
+  }
+  return text;
+}
+
+}  // namespace
+
 void variants_table(Page& page, const CaseResult& result) {
   page.raw("<h3>Variants</h3>");
-  std::string model;
-  if (!result.variants.empty()) model = model_line(result.variants.front().model);
-  const bool same_model = std::all_of(result.variants.begin(), result.variants.end(),
-                                      [&](const VariantResult& v) { return model_line(v.model) == model; });
-  if (same_model && !model.empty()) {
-    page.raw("<p class=soft>");
-    page.text(model);
-    page.raw("</p>");
+  // What all variants share is said once.
+  std::vector<std::string> common = facts_of(result.variants.front());
+  for (const VariantResult& v : result.variants) {
+    const std::vector<std::string> facts = facts_of(v);
+    std::erase_if(common, [&](const std::string& fact) { return std::find(facts.begin(), facts.end(), fact) == facts.end(); });
   }
+  page.raw("<p class=soft>");
+  page.text(joined(common, {}));
+  page.raw("</p>");
   page.raw("<div class=scroll><table><tr><th class=l>variant<th>step<th>MFU<th>HFU<th>GPU busy<th>bubble<th>formula<th>exposed<br>tensor comm<th>recompute<th>peak memory"
            "<th>speed<br>of light<th>ratio");
   const std::vector<std::optional<double>> ratios = step_ratios(result);
@@ -29,17 +54,10 @@ void variants_table(Page& page, const CaseResult& result) {
       pill(page, name_of(v.status), tone_of(v.status));
     }
     page.raw("<span class=sub>");
-    page.text(v.title.empty() ? layout_line(v.layout) : v.title);
-    if (!v.title.empty()) {
-      page.raw("<br>");
-      page.text(layout_line(v.layout));
-    }
-    page.raw("<br>");
-    page.text(v.hardware + (v.stack.empty() ? "" : ", " + v.stack));
-    if (!same_model) {
-      page.raw("<br>");
-      page.text(model_line(v.model));
-    }
+    page.text(v.title);
+    const std::string own = joined(facts_of(v), common);
+    if (!v.title.empty() && !own.empty()) page.raw("<br>");
+    page.text(own);
     if (!v.reason.empty() || !v.reason_code.empty()) {
       page.raw("<br>");
       page.text(v.reason_code + (v.reason_code.empty() || v.reason.empty() ? "" : ": ") + v.reason);

@@ -186,7 +186,7 @@ void write(const Json& value, std::size_t indent, std::string& out) {
     }
     write(*item, indent + 2, out);
   }
-  out += "\n" + std::string(indent, ' ') + (object ? "}" : "]");
+  out.append("\n").append(indent, ' ').append(object ? "}" : "]");
 }
 
 }  // namespace

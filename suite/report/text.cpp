@@ -247,7 +247,7 @@ std::string failure_text(const CheckResult& check) {
   const std::string pass = format_range(check.pass_low, check.pass_high, check.unit, digits);
   const std::string warn = format_range(check.warn_low, check.warn_high, check.unit, digits);
   if (!pass.empty()) text += ", expected " + pass;
-  if (!warn.empty() && warn != pass) text += " (fails outside " + warn + ")";
+  if (!warn.empty() && warn != pass) text += " (warns within " + warn + ")";
   const auto distance = [&](double bound, const char* side) {
     if (bound != 0) text += fmt::format(", {} {}", format_percent(std::abs(*check.value / bound - 1)), side);
   };

@@ -13,20 +13,13 @@ void TextTable::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first) const {
+std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first, const Note& note) const {
   const std::size_t count = columns_.size();
   std::vector<std::size_t> width(count, 0);
-  std::size_t used = indent + 2 * (count - 1), rest = count;
   for (std::size_t c = 0; c < count; ++c) {
-    if (columns_[c].most == kRest) {
-      rest = c;
-      continue;
-    }
     width[c] = columns(columns_[c].header);
     for (const auto& row : rows_) width[c] = std::max(width[c], std::min(columns(row[c]), columns_[c].most));
-    used += width[c];
   }
-  if (rest < count) width[rest] = used + 8 < kConsoleColumns ? kConsoleColumns - used : 8;
 
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells, const auto& paint) {
@@ -45,6 +38,11 @@ std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header,
   line(headers, [&](std::size_t, const std::string& cell) { return paint_header ? paint_header(cell) : cell; });
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     line(rows_[r], [&](std::size_t c, const std::string& cell) { return c == 0 && paint_first ? paint_first(r, cell) : cell; });
+    if (!note) continue;
+    const std::string margin(indent + width[0] + 4, ' ');
+    for (const std::string& piece : wrap(note(r), kConsoleColumns - margin.size())) {
+      if (!piece.empty()) out += margin + piece + "\n";
+    }
   }
   return out;
 }

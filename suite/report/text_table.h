@@ -11,7 +11,6 @@ namespace benchsuite {
 class TextTable {
  public:
   enum Side { right, left };
-  static constexpr std::size_t kRest = 0;  ///< width: what the other columns leave
   struct Column {
     std::string header;
     Side side = right;
@@ -26,8 +25,10 @@ class TextTable {
   using PaintHeader = std::function<std::string(std::string_view)>;
   using PaintFirst = std::function<std::string(std::size_t row, std::string_view cell)>;  ///< colours the first cell of a row
 
+  using Note = std::function<std::string(std::size_t row)>;  ///< wrapped below its row, under the second column; "" for none
+
   /// `indent` spaces, then cells two spaces apart; lines end in a newline and have no trailing spaces.
-  std::string text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first = {}) const;
+  std::string text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first = {}, const Note& note = {}) const;
 
  private:
   std::vector<Column> columns_;

@@ -61,6 +61,7 @@ struct RingProtocol {
   double nic_hop_s = 0;     ///< one step between two nodes
   double nvlink_hop_s = 0;  ///< one step inside a node
   double bandwidth_share = 1;
+  bool all_reduce_tree = false;  ///< all_reduce takes a tree of depth ceil(log2 nodes) instead of the ring's nodes - 1
 };
 
 struct HardwareProfile {

@@ -20,8 +20,12 @@ class ProgramBuilder {
     const auto found = std::find(program_.terms.begin(), program_.terms.end(), term);
     const auto index = static_cast<std::uint32_t>(found - program_.terms.begin());
     if (found == program_.terms.end()) program_.terms.push_back(term);
-    program_.buffers.push_back({.purpose = purpose, .dtype = DType::uint8, .term = index, .offset = offset,
-                                .bytes = bytes, .alloc_at = now()});
+    program_.buffers.push_back({.purpose = purpose,
+                                .dtype = DType::uint8,
+                                .term = index,
+                                .offset = offset,
+                                .bytes = bytes,
+                                .alloc_at = now()});
     auto& extent = program_.arena_bytes[static_cast<int>(purpose)];
     extent = std::max(extent, offset + bytes);
     return static_cast<BufferId>(program_.buffers.size() - 1);
@@ -47,8 +51,11 @@ class ProgramBuilder {
       found = std::prev(program_.groups.end());
     }
     const bool reduces = kind == OpKind::all_reduce || kind == OpKind::reduce_scatter;
-    return append({.kind = kind, .dtype = DType::uint8, .out_dtype = DType::uint8,
-                   .reduction = reduces ? Reduction::sum : Reduction::none, .dims = {n}},
+    return append({.kind = kind,
+                   .dtype = DType::uint8,
+                   .out_dtype = DType::uint8,
+                   .reduction = reduces ? Reduction::sum : Reduction::none,
+                   .dims = {n}},
                   stream, static_cast<std::uint32_t>(found - program_.groups.begin()), operands, waits);
   }
 

@@ -2,9 +2,9 @@
 //
 // A wait of op b for op a is redundant when a is ordered before b without it: by the stream of b and its other waits.
 // Dropping a redundant wait changes nothing. A wait that is not redundant matters when its absence leaves some two ops
-// that touch the same bytes, one writing, without an order; the verifier must then find a race, and only then. (A wait can
-// be neither: it orders ops that share no bytes, as a communication op that is issued after all compute before it does.)
-// All ops of the Program are compared pairwise: meant for Programs of up to a few thousand ops.
+// that touch the same bytes, one writing, without an order; the verifier must then find a race, and only then. (A wait
+// can be neither: it orders ops that share no bytes, as a communication op that is issued after all compute before it
+// does.) All ops of the Program are compared pairwise: meant for Programs of up to a few thousand ops.
 #pragma once
 
 #include <algorithm>

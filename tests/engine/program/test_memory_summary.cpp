@@ -77,7 +77,8 @@ TEST(MemorySummary, SavedBytesByTermAtTheirHighWaterMark) {
   EXPECT_EQ(summary.saved_terms[1].buffers, 1u);
 }
 
-// The peaks of live, saved and transient bytes fall on different ops: 1F1B with two sets in flight, then a large scratch.
+// The peaks of live, saved and transient bytes fall on different ops: 1F1B with two sets in flight, then a large
+// scratch.
 TEST(MemorySummary, PeaksAreIndependent) {
   ProgramBuilder b(0);
   std::vector<BufferId> sets;
@@ -100,6 +101,23 @@ TEST(MemorySummary, PeaksAreIndependent) {
   EXPECT_EQ(summary.peak_at, 3u);
   EXPECT_EQ(summary.transient_peak_bytes, 150u);
   EXPECT_EQ(summary.transient_peak_at, 3u);
+}
+
+TEST(MemorySummary, WhatWasFreedBeforeTheHighWaterMarkIsNotInIt) {
+  ProgramBuilder b(0);
+  const BufferId early = b.buffer(Purpose::activations, 0, 10, "early");
+  b.save(early);
+  run(b);
+  b.free(early);
+  const BufferId late = b.buffer(Purpose::activations, 0, 20, "late");
+  b.save(late);
+  run(b);
+  b.free(late);
+  const Program program = b.finish();
+  const MemorySummary summary = summarise_memory(program);
+  EXPECT_EQ(summary.saved_peak_bytes, 20u);
+  ASSERT_EQ(summary.saved_terms.size(), 1u);
+  EXPECT_EQ(program.terms[summary.saved_terms[0].term], "late");
 }
 
 TEST(MemorySummary, AFreeAndAnAllocationBetweenTwoOpsDoNotMeet) {

@@ -220,12 +220,25 @@ Program crossing(int rank, bool crossed) {
 TEST(VerifierCollectives, RingOfWaitsIsADeadlock) {
   EXPECT_EQ(to_string(Pair{crossing(0, false), crossing(1, false)}.verify()), "");
   const Finding finding = only(Pair{crossing(0, false), crossing(1, true)}.verify(), Kind::deadlock);
-  EXPECT_THAT(finding.text, HasSubstr("rank 0's op 0 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream tensor "
-                                      "waits for rank 1 to reach its op 1 all_reduce"));
-  EXPECT_THAT(finding.text, HasSubstr("rank 1's op 1 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream tensor "
-                                      "waits for op 0 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream data"));
+  EXPECT_THAT(finding.text,
+              HasSubstr("rank 0's op 0 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream tensor "
+                        "waits for rank 1 to reach its op 1 all_reduce"));
+  EXPECT_THAT(finding.text,
+              HasSubstr("rank 1's op 1 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream tensor "
+                        "waits for op 0 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream data"));
   EXPECT_THAT(finding.text, HasSubstr("rank 1's op 0 all_reduce (forward, mlp, layer 0, micro-batch 0) on stream data "
                                       "waits for rank 0 to reach its op 1 all_reduce"));
+}
+
+TEST(VerifierCollectives, ABadWaitIsNotReportedAgainAsTheDeadlockItCauses) {
+  for (const OpId wait : {1u, 2u, 99u}) {
+    Pair pair = pair_of(two_groups);
+    Op& op = pair.second.ops[1];
+    op.first_wait = static_cast<std::uint32_t>(pair.second.waits.size());
+    op.wait_count = 2;
+    pair.second.waits.insert(pair.second.waits.end(), {0u, wait});
+    EXPECT_EQ(only(pair.verify(), Kind::bad_wait).other_op, wait);
+  }
 }
 
 /// Sends to the other of two ranks and receives from it, both on the stream of the sends.
@@ -284,8 +297,8 @@ TEST(VerifierCollectives, OneProgramForEachRole) {
     const std::vector<const Program*> broken{&silent, &b};
     const Finding finding = only(verify(broken, role_of_rank), Kind::unmatched_collective);
     EXPECT_EQ(finding.rank, second);
-    EXPECT_THAT(finding.text, HasSubstr(second == 2 ? "wait for rank 0, which posts none"
-                                                    : "wait for rank 1, which posts none"));
+    EXPECT_THAT(finding.text,
+                HasSubstr(second == 2 ? "wait for rank 0, which posts none" : "wait for rank 1, which posts none"));
   }
 }
 

@@ -1,4 +1,5 @@
-// The recorder's waits are what the verifier asks for: no more findings on what it records, and one for each wait taken away.
+// The recorder's waits are what the verifier asks for: no more findings on what it records, and one for each wait taken
+// away.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 namespace benchsuite {
 namespace {
 
-/// `micro_batches` passes of: product, gather on the tensor stream beside a gelu, product, reduction, sum into the gradient.
+/// `micro_batches` passes of: product, gather on the tensor stream beside a gelu, product, reduction, sum into the
+/// gradient.
 Program record_passes(int rank, int micro_batches) {
   Recorder rec(rank, {"weight", "gradient", "activation", "gathered", "saved gelu output"});
   const std::uint32_t group = rec.add_group({GroupKind::tensor, {0, 1}});
@@ -20,9 +22,7 @@ Program record_passes(int rank, int micro_batches) {
   };
   const Tensor w = local(Purpose::parameters, 0, 64);
   const Tensor g = local(Purpose::gradients, 1, 64);
-  const auto shape = [](OpKind kind, std::int64_t n) {
-    return OpShape{.kind = kind, .dims = {n}};
-  };
+  const auto shape = [](OpKind kind, std::int64_t n) { return OpShape{.kind = kind, .dims = {n}}; };
   rec.record(shape(OpKind::fill, 64), {writes(g)});
   for (int i = 0; i < micro_batches; ++i) {
     rec.at() = {.phase = Phase::forward, .site = Site::mlp, .micro_batch = i, .layer = 0};
@@ -60,8 +60,8 @@ TEST(VerifierRecorded, EveryWaitThatMattersIsMissed) {
   int waits = 0, mattered = 0;
   for_each_dropped_wait(record_passes(0, 4), [&](const DroppedWait& dropped) {
     const std::vector<Finding> findings = verify_rank(dropped.program);
-    const bool found = std::any_of(findings.begin(), findings.end(),
-                                   [](const Finding& f) { return f.kind == Finding::Kind::race; });
+    const bool found =
+        std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.kind == Finding::Kind::race; });
     const bool matters = !races_by_brute_force(dropped.program).empty();
     EXPECT_EQ(found, matters) << "op " << dropped.op << " without its wait for op " << dropped.waited_for;
     ++waits;

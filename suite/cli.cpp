@@ -1,0 +1,207 @@
+#include "suite/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "suite/outcome.h"
+#include "suite/verbs.h"
+#include "suite/version.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// Everything the parser fills; it lives as long as the parser.
+struct Requests {
+  ListRequest list;
+  ShowRequest show;
+  RunRequest run;
+  ReportRequest report;
+  ValidateRequest validate;
+  std::vector<std::string> injections;
+  bool keep_going = true;
+};
+
+void add_selection(CLI::App* verb, Selection& selection) {
+  verb->add_option("--case-file", selection.files, "Case file outside cases/ (repeatable)")->type_name("FILE")->allow_extra_args(false);
+  verb->add_option("--set", selection.sets, "Put VALUE in every variant, e.g. layout.tp=8 or hardware=ideal (repeatable)")
+      ->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+void define_list(CLI::App& app, Requests& requests) {
+  CLI::App* verb = app.add_subcommand("list", "List the cases");
+  verb->add_option("--tag", requests.list.tags, "Only cases with this tag (repeatable)")->type_name("TAG")->allow_extra_args(false);
+  verb->add_flag("--json", requests.list.json, "As JSON");
+  verb->add_flag("--long", requests.list.details, "With variants");
+  verb->footer("Example:\n  benchsuite list --long");
+}
+
+void define_show(CLI::App& app, Requests& requests) {
+  CLI::App* verb = app.add_subcommand("show", "Show a case resolved: every setting, every expectation and its source");
+  verb->add_option("case,--case", requests.show.selection.names, "Name or glob of a case")->type_name("CASE");
+  add_selection(verb, requests.show.selection);
+  verb->add_flag("--json", requests.show.json, "As JSON, hardware profile included");
+  verb->footer("Example:\n  benchsuite show sp_recompute_13b --set layout.tp=8");
+}
+
+void define_run(CLI::App& app, Requests& requests) {
+  RunRequest& run = requests.run;
+  CLI::App* verb = app.add_subcommand("run", "Run cases, judge them and write results");
+  verb->add_option("--case", run.selection.names, "Name or glob of cases (repeatable)")->type_name("CASE");
+  add_selection(verb, run.selection);
+  verb->add_option("--tag", run.selection.tags, "Only cases with this tag (repeatable)")->type_name("TAG")->allow_extra_args(false);
+  verb->add_option("--device", run.options.device, "sim (default), cpu or cuda")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Device>{{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}}))
+      ->type_name("DEVICE")->option_text("DEVICE");
+  verb->add_option("--out", run.out, "Folder of this run (default results/TIME-ID, with results/latest pointing at it)")->type_name("DIR");
+  verb->add_option("--json", run.json, "Also write result.json here; - is standard output (human text then goes to standard error)")->type_name("FILE");
+  verb->add_flag("--trace", run.trace, "Write a Chrome/Perfetto trace of each variant");
+  verb->add_flag("--verify", run.options.verify, "Prove every recorded Program sound before replaying it");
+  verb->add_option("--timeout", run.options.timeout_s, "Time limit of each case; exit 124 when it is reached")
+      ->type_name("SECONDS")->check(CLI::PositiveNumber);
+  verb->add_flag("-q,--quiet", run.quiet, "Only the summary line");
+  verb->add_flag("--no-color", run.no_color, "No colours (also: NO_COLOR in the environment)");
+  verb->add_option("--progress", run.progress, "auto (default), plain or none")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Progress>{
+          {"auto", Progress::automatic}, {"plain", Progress::plain}, {"none", Progress::none}}))
+      ->type_name("HOW")->option_text("HOW");
+  verb->add_option("--fail-on", run.fail_on, "What exits 1: regress (default), improve, warn, skip, noref, never (repeatable)")
+      ->type_name("WHAT")->allow_extra_args(false);
+  verb->add_flag("--require-reference", run.require_reference, "A case without a reference exits 4");
+  verb->add_flag("--strict", run.strict, "Warnings, skips and missing references exit 1 too");
+  CLI::Option* fast = verb->add_flag("--fail-fast", run.fail_fast, "Stop after the first case that doesn't pass");
+  verb->add_flag("--keep-going", requests.keep_going, "Run every case whatever happens (default)")->excludes(fast);
+  verb->add_option("--inject", requests.injections,
+                   "Break the run on purpose, to see the expectations notice: drop-recomputed-collectives, delay=SECONDS (repeatable)")
+      ->type_name("FAULT")->allow_extra_args(false)->group("Testing");
+  verb->footer(
+      "Examples:\n"
+      "  benchsuite run --case sp_recompute_13b\n"
+      "  benchsuite run --case 'sp_*' --set layout.tp=8 --out /tmp/tp8\n"
+      "  benchsuite run --case-file my.json --json - --quiet\n"
+      "Exit codes: 0 passed, 1 an expectation failed, 2 bad usage or configuration, 3 the run broke, 4 nothing to judge,\n"
+      "5 everything skipped, 124 time limit, 130 interrupted, 143 terminated");
+}
+
+void define_report(CLI::App& app, Requests& requests) {
+  CLI::App* verb = app.add_subcommand("report", "Render stored results again");
+  verb->add_option("result", requests.report.results, "result.json or the folder of a run")->type_name("RESULT")->required();
+  verb->add_option("--format", requests.report.formats, "console (default), md, html, json; several with commas")
+      ->delimiter(',')->check(CLI::IsMember({"console", "md", "html", "json"}))->type_name("FORMAT")->option_text("FORMAT")
+      ->allow_extra_args(false);
+  verb->add_option("--out", requests.report.out, "Folder to write to instead of standard output")->type_name("DIR");
+  verb->add_flag("--no-color", requests.report.no_color, "No colours");
+  verb->footer("Example:\n  benchsuite report results/latest --format md");
+}
+
+void define_validate(CLI::App& app, Requests& requests) {
+  CLI::App* verb = app.add_subcommand("validate", "Check case, expectation, model, stack, hardware and result files");
+  verb->add_option("file", requests.validate.files, "Files (default: all of cases/ and expected/)")->type_name("FILE");
+  verb->footer("Example:\n  benchsuite validate cases/my_case.json expected/my_case.json");
+}
+
+void read_injections(const std::vector<std::string>& words, Injection& injection) {
+  for (const std::string& word : words) {
+    if (word == "drop-recomputed-collectives") {
+      injection.drop_recomputed_collectives = true;
+      continue;
+    }
+    if (word.starts_with("delay=")) {
+      const Json seconds = Json::parse(word.substr(6), nullptr, false);
+      if (seconds.is_number() && seconds.get<double>() >= 0) {
+        injection.delay_s = seconds.get<double>();
+        continue;
+      }
+    }
+    throw Error({Violation{"command line", "--inject", word, "not a known fault", "choose drop-recomputed-collectives or delay=SECONDS"}});
+  }
+}
+
+void option_names(const CLI::App& app, std::vector<std::string>& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) out.push_back("--" + name);
+  }
+}
+
+/// The parser's complaint on one line, with a suggestion for a mistyped flag or verb.
+std::string complaint(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& argv) {
+  std::string text = error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::vector<std::string> candidates;
+  const CLI::App* verb = nullptr;
+  for (const CLI::App* parsed : app.get_subcommands()) verb = parsed;
+  for (const CLI::App* known : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!verb) candidates.push_back(known->get_name());
+  }
+  option_names(verb ? *verb : app, candidates);
+  for (const std::string& word : argv) {
+    const std::string name = word.substr(0, word.find('='));
+    if (text.find(name) == std::string::npos || name.empty()) continue;
+    if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) continue;
+    const std::string guess = did_you_mean(name, candidates);
+    if (!guess.empty()) return text + "; did you mean \"" + guess + "\"?";
+  }
+  return text + "; see benchsuite " + (verb ? verb->get_name() + " " : "") + "--help";
+}
+
+int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv, const SimulateFunction& simulate,
+             const std::atomic<int>& signal) {
+  if (app.got_subcommand("list")) return verb_list(requests.list);
+  if (app.got_subcommand("show")) {
+    const Selection& selection = requests.show.selection;
+    if (selection.names.empty() && selection.files.empty()) {
+      throw Error({Violation{"command line", "CASE", "", "nothing is selected", "name a case; benchsuite list shows all"}});
+    }
+    return verb_show(requests.show);
+  }
+  if (app.got_subcommand("report")) return verb_report(requests.report);
+  if (app.got_subcommand("validate")) return verb_validate(requests.validate);
+  read_injections(requests.injections, requests.run.options.injection);
+  requests.run.options.simulate = simulate;
+  requests.run.argv = argv;
+  return verb_run(requests.run, signal);
+}
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simulate, const std::atomic<int>& signal) {
+  CLI::App app{"Acceptance suite for clusters that train large language models", "benchsuite"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text);
+  app.footer("Example:\n  benchsuite run --case sp_recompute_13b\nEach verb has its own --help.");
+  Requests requests;
+  define_list(app, requests);
+  define_show(app, requests);
+  define_run(app, requests);
+  define_report(app, requests);
+  define_validate(app, requests);
+
+  try {
+    try {
+      std::vector<std::string> reversed(argv.rbegin(), argv.rend());
+      app.parse(std::move(reversed));
+    } catch (const CLI::Success& request) {  // --help and --version
+      return app.exit(request) == 0 ? kExitPass : kExitUsage;
+    } catch (const CLI::ParseError& error) {
+      fmt::print(stderr, "benchsuite: {}\n", complaint(app, error, argv));
+      return kExitUsage;
+    }
+    return dispatch(app, requests, argv, simulate, signal);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::config) {
+      if (error.violations().empty()) fmt::print(stderr, "benchsuite: {}\n", error.what());
+      for (const Violation& violation : error.violations()) fmt::print(stderr, "benchsuite: {}\n", to_string(violation));
+      return kExitUsage;
+    }
+    fmt::print(stderr, "benchsuite: {}\n", error.what());
+    return kExitError;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "benchsuite: unexpected failure: {}\n", failure.what());
+    return kExitError;
+  }
+}
+
+}  // namespace benchsuite

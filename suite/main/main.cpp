@@ -1,0 +1,40 @@
+// The program: signals in, exit code out.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "suite/cli.h"
+#include "suite/outcome.h"
+#include "suite/simulate.h"
+
+namespace {
+
+std::atomic<int> received_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "the signal handler needs it");
+
+/// The first signal asks the run to write what it has; the second one ends it at once.
+void on_signal(int number) {
+  if (received_signal.exchange(number) != 0) ::_exit(128 + number);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit shows as a failed write, which is told like a full disk
+
+  int code = benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, received_signal);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    std::fputs("benchsuite: standard output can't be written\n", stderr);
+    code = benchsuite::worse_exit(code, benchsuite::kExitError);
+  }
+  // A stopped run leaves threads behind that still work; static destructors must not pull data from under them.
+  std::_Exit(code);
+}

@@ -1,0 +1,329 @@
+// The cost model: hand-computed times on a tiny profile, physical bounds over random shapes on the committed ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/core/rng.h"
+#include "engine/device/op_table.h"
+#include "engine/device/sim/cost_model.h"
+
+namespace benchsuite {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::int64_t kMi = 1 << 20;
+constexpr const char* kMachines[] = {"dgx-a100-80g", "dgx-h100", "dgx-h100-8x100g", "dgx-h100-1x100g"};
+
+HardwareProfile committed(const std::string& name) {
+  return load_hardware(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/hardware/" + name + ".json");
+}
+
+Placement nodes_of(int nodes, int gpus) {
+  Placement placement;
+  placement.gpus_per_node = gpus;
+  for (int rank = 0; rank < nodes * gpus; ++rank) {
+    placement.node.push_back(rank / gpus);
+    placement.slot.push_back(rank % gpus);
+  }
+  return placement;
+}
+
+OpShape shape_of(OpKind kind, std::array<std::int64_t, 6> dims, DType in = DType::bf16, DType out = DType::bf16) {
+  OpShape shape;
+  shape.kind = kind;
+  shape.dtype = in;
+  shape.out_dtype = out;
+  shape.dims = dims;
+  return shape;
+}
+
+Group group_of(std::vector<int> ranks) { return {GroupKind::tensor, std::move(ranks)}; }
+
+/// Two GPUs and two NICs a node; round numbers: 100 TFLOP/s, 1 TB/s, NVLink ring 200 GB/s, NIC 10 GB/s.
+HardwareProfile tiny() {
+  HardwareProfile p;
+  p.name = "tiny";
+  p.gpu = "tiny-gpu";
+  p.gpus_per_node = 2;
+  p.sm_count = 10;
+  p.memory_bandwidth = 1e12;
+  p.peak_flops[DType::bf16] = 100e12;
+  p.gemm.floor_s = 1e-6;
+  p.gemm.efficiency = 0.5;
+  p.gemm.k_ramp = 100;
+  p.gemm.memory_share = 0.5;
+  p.memory_ops["default"] = {0.5, 2e-6};
+  p.memory_ops["gelu"] = {0.25, 1e-6};
+  p.attention_floor_s = 1e-6;
+  p.attention = {{64, 1024, true, 10, 8}, {64, 4096, true, 20, 16}, {128, 1024, true, 30, 24}, {128, 4096, true, 40, 32}};
+  p.nvlink_bandwidth = 300e9;
+  for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "send"}) p.intra_node.push_back({op, 2, 5e-6, 200e9, 1e-9});
+  p.nics_per_node = 2;
+  p.nic_bandwidth = 10e9;
+  p.nic_latency_s = 20e-6;
+  p.inter_node = {{"fast start", 10e-6, 2e-6, 1e-6, 0.1, true}, {"bulk", 50e-6, 4e-6, 3e-6, 1.0, false}};
+  p.collective_sm_permille = 150;
+  p.inter_node_sm_permille = 20;
+  return p;
+}
+
+class TinyModel : public ::testing::Test {
+ protected:
+  Picoseconds compute(const OpShape& shape) const { return CostModel(profile_, placement_).compute(shape, Site::mlp); }
+  TransferCost transfer(const OpShape& shape, std::vector<int> ranks) const {
+    return CostModel(profile_, placement_).transfer(shape, group_of(std::move(ranks)));
+  }
+  HardwareProfile profile_ = tiny();
+  Placement placement_ = nodes_of(4, 2);
+};
+
+TEST_F(TinyModel, GemmIsFloorPlusTheLargerOfMathAndTraffic) {
+  // 2 1000 1000 (900 + 100) / 50 TFLOP/s = 40 us; traffic 5.6 MB / 0.5 TB/s = 11.2 us
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1})), 41'000'000);
+  // 2 1000 1000 (10 + 100) / 50 TFLOP/s = 4.4 us; traffic (2 10^4 + 10^6) 2 B / 0.5 TB/s = 4.08 us
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1})), 5'400'000);
+  // fp32 output: traffic 40 kB + 4 MB = 8.08 us wins
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1}, DType::bf16, DType::fp32)), 9'080'000);
+}
+
+TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
+  profile_.gemm.tiles = {{100, 100, 1.0}};
+  // 10 tiles = one wave; 11 = two, as many as 20.
+  const Picoseconds one = compute(shape_of(OpKind::gemm, {1000, 100, 900, 1}));
+  const Picoseconds two = compute(shape_of(OpKind::gemm, {1100, 100, 900, 1}));
+  EXPECT_EQ(one, 5'000'000);  // 1 us + 2 10 10^4 1000 / 50 TFLOP/s
+  EXPECT_EQ(two, 9'000'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {2000, 100, 900, 1})), two);
+  profile_.gemm.tiles.push_back({50, 50, 0.5});  // 44 tiles, five waves of 25,000 outputs at half the rate: 250,000 > 200,000
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1})), two);
+  profile_.gemm.tiles.back().relative = 0.8;  // 156,250 outputs' worth
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1})), 7'250'000);
+}
+
+TEST_F(TinyModel, UnfusedAttentionIsABatchedProductAndComputesTheMaskedHalf) {
+  OpShape scores = shape_of(OpKind::attention_scores, {1000, 2, 3, 100});
+  // 6 heads: 2 6 10^6 (100 + 100) / 50 TFLOP/s = 48 us; traffic (2 6 10^5 + 6 10^6) 2 B / 0.5 TB/s = 28.8 us
+  EXPECT_EQ(compute(scores), 49'000'000);
+  scores.causal = true;
+  EXPECT_EQ(compute(scores), 49'000'000);
+}
+
+TEST_F(TinyModel, FlashAttentionInterpolatesRates) {
+  OpShape flash = shape_of(OpKind::flash_attention, {1024, 5, 2, 64, 0, 1});
+  flash.causal = true;
+  const double work = 4.0 * 5 * 2 * 1024 * 1024 * 64 / 2;  // causal half
+  const auto expected = [](double flops, double tflops) {
+    return static_cast<Picoseconds>(std::llround((1e-6 + flops / (tflops * 1e12)) * 1e12));
+  };
+  EXPECT_EQ(compute(flash), expected(work, 10));
+  flash.dims[0] = 2048;  // half way in log(seq)
+  EXPECT_EQ(compute(flash), expected(4 * work, 15));
+  flash.dims[3] = 96;  // half way in head dimension: 15 and 35
+  EXPECT_EQ(compute(flash), expected(4 * 1.5 * work, 25));
+  flash.dims[3] = 32;  // below the smallest: proportional
+  EXPECT_EQ(compute(flash), expected(2 * work, 7.5));
+  flash.dims[3] = 64;
+  flash.kind = OpKind::flash_attention_backward;
+  EXPECT_EQ(compute(flash), expected(2.5 * 4 * work, 12));
+  // Four blocks of 128 queries on ten SMs: 0.4 of the rate.
+  OpShape small = shape_of(OpKind::flash_attention, {512, 1, 1, 64, 0, 1});
+  small.causal = true;
+  EXPECT_EQ(compute(small), expected(4.0 * 512 * 512 * 64 / 2, 10 * 0.4));
+}
+
+TEST_F(TinyModel, MemoryOpsUseTheirShare) {
+  EXPECT_EQ(compute(shape_of(OpKind::add, {1'000'000})), 14'000'000);        // 2 us + 6 MB / 0.5 TB/s
+  EXPECT_EQ(compute(shape_of(OpKind::gelu, {1000, 1000})), 17'000'000);      // 1 us + 4 MB / 0.25 TB/s
+}
+
+TEST_F(TinyModel, CollectivesInsideANode) {
+  // 1 MB: 5 us + 1 MB (1/2) / 200 GB/s + 1 ns sqrt(10^6) = 5 + 2.5 + 1 us
+  const TransferCost gather = transfer(shape_of(OpKind::all_gather, {500'000}), {0, 1});
+  EXPECT_EQ(gather.latency, 5'000'000);
+  EXPECT_EQ(gather.duration, 8'500'000);
+  EXPECT_TRUE(gather.links.empty());
+  EXPECT_EQ(gather.sm_permille, 150);
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {500'000}), {0, 1}).duration, 11'000'000);
+  EXPECT_EQ(transfer(shape_of(OpKind::send, {500'000}), {0, 1}).duration, 11'000'000);
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {500'000}), {1}).duration, 0);
+}
+
+TEST_F(TinyModel, CollectivesAcrossNodesRunOnTheNicsTheirRanksReach) {
+  // Four ranks on two nodes reach two NICs a node: 20 GB/s. 40 MB all_gather: 40 MB (3/4) / 20 GB/s = 1500 us,
+  // latency 50 + 1 (4 + 3) us.
+  const OpShape gather = shape_of(OpKind::all_gather, {20'000'000});
+  const TransferCost wide = transfer(gather, {0, 1, 2, 3});
+  EXPECT_EQ(wide.latency, 57'000'000);
+  EXPECT_EQ(wide.duration, 1'557'000'000);
+  EXPECT_EQ(wide.sm_permille, 20);
+  EXPECT_THAT(wide.links, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  // One rank a node: one NIC, 10 GB/s, (1/2); no hop inside a node.
+  const TransferCost narrow = transfer(gather, {1, 3});
+  EXPECT_EQ(narrow.latency, 54'000'000);
+  EXPECT_EQ(narrow.duration, 54'000'000 + 2'000'000'000);
+  EXPECT_THAT(narrow.links, ElementsAre(2, 3, 6, 7));
+  // Three ranks: the node with one rank bounds the ring to one NIC. 40 MB (2/3) / 10 GB/s.
+  EXPECT_EQ(transfer(gather, {0, 1, 2}).duration, 57'000'000 + 2'666'666'667);
+  // Four nodes, all_reduce, two passes of three steps: 50 + 6 (4 + 3) us + 40 MB (7/4) / 20 GB/s.
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {20'000'000}), {0, 1, 2, 3, 4, 5, 6, 7}).duration,
+            92'000'000 + 3'500'000'000);
+  // Small: the low-latency protocol, on a tree of depth 2: 10 + 2 2 (2 + 1) us + 8 B (7/4) / 2 GB/s.
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {4}), {0, 1, 2, 3, 4, 5, 6, 7}).duration, 22'007'000);
+  // all_gather never takes the tree: 10 + 3 (2 + 1) us + 8 B (7/8) / 2 GB/s.
+  EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {4}), {0, 1, 2, 3, 4, 5, 6, 7}).duration, 19'003'500);
+}
+
+TEST_F(TinyModel, ARingIsNeverFasterThanItsNvlinkPart) {
+  profile_.nic_bandwidth = 500e9;
+  EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 57'000'000 + 150'000'000);
+}
+
+TEST_F(TinyModel, ASendTakesOneNicOutAndOneIn) {
+  const TransferCost cost = transfer(shape_of(OpKind::send, {5'000'000}), {1, 2});
+  EXPECT_EQ(cost.latency, 20'000'000);
+  EXPECT_EQ(cost.duration, 1'020'000'000);
+  EXPECT_THAT(cost.links, ElementsAre(2, 5));  // node 0 NIC 1 egress, node 1 NIC 0 ingress
+  const TransferCost receive = transfer(shape_of(OpKind::receive, {5'000'000}), {1, 2});
+  EXPECT_EQ(receive.duration, cost.duration);
+  EXPECT_EQ(receive.links, cost.links);
+}
+
+TEST_F(TinyModel, OneNicANodeIsSharedByAllSlots) {
+  profile_.nics_per_node = 1;
+  EXPECT_EQ(CostModel(profile_, placement_).link_count(), 8);
+  EXPECT_THAT(transfer(shape_of(OpKind::send, {1}), {1, 2}).links, ElementsAre(0, 3));
+  EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 57'000'000 + 3'000'000'000);
+}
+
+TEST_F(TinyModel, Refusals) {
+  EXPECT_THROW(CostModel(profile_, nodes_of(1, 8)), Error);
+  EXPECT_THROW(compute(shape_of(OpKind::gemm, {8, 8, 8, 1}, DType::fp8)), Error);
+  profile_.nics_per_node = 0;
+  EXPECT_THROW(transfer(shape_of(OpKind::all_gather, {8}), {0, 2}), Error);
+}
+
+/// Draws in [1, limit] on a log scale.
+class Draws {
+ public:
+  std::int64_t operator()(std::int64_t limit) {
+    const double u = uniform_from(philox(17, {counter_++, 0, 0, 0})[0]);
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::exp(u * std::log(static_cast<double>(limit)))));
+  }
+
+ private:
+  std::uint32_t counter_ = 0;
+};
+
+TEST(CostBounds, ComputeNeverBeatsPeakOrMemory) {
+  for (const char* name : kMachines) {
+    const HardwareProfile p = committed(name);
+    const Placement placement = nodes_of(1, 8);
+    const CostModel costs(p, placement);
+    Draws draw;
+    for (int i = 0; i < 3000; ++i) {
+      const auto kind = static_cast<OpKind>(i % static_cast<int>(OpKind::all_gather));
+      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0});
+      if (kind == OpKind::gemm) shape.dims = {draw(16384), draw(16384), draw(16384), draw(4)};
+      shape.causal = i % 2 == 0;
+      const bool fused = kind == OpKind::flash_attention || kind == OpKind::flash_attention_backward;
+      const double seconds = 1e-12 * static_cast<double>(costs.compute(shape, Site::mlp)) + 1e-12;
+      const double flops = flops_of(shape) * (fused && shape.causal ? 0.5 : 1.0);
+      ASSERT_GE(seconds, flops / p.peak_flops.at(DType::bf16)) << name << " " << name_of(kind);
+      ASSERT_GE(seconds, bytes_of(shape) / p.memory_bandwidth) << name << " " << name_of(kind);
+    }
+  }
+}
+
+/// Bytes one GPU must at least send or receive, whatever the algorithm.
+double wire_bytes(OpKind kind, double bytes, double ranks) {
+  return kind == OpKind::all_gather || kind == OpKind::reduce_scatter ? bytes * (ranks - 1) / ranks : bytes;
+}
+
+TEST(CostBounds, TransfersNeverBeatTheirLinksAndGrowWithBytes) {
+  for (const char* name : kMachines) {
+    const HardwareProfile p = committed(name);
+    const Placement placement = nodes_of(16, 8);
+    const CostModel costs(p, placement);
+    for (const std::vector<int>& ranks : std::vector<std::vector<int>>{
+             {0, 1}, {0, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 8}, {0, 1, 8, 9}, {3, 11, 19, 27, 120}, {0, 1, 2, 3, 64, 65, 66}}) {
+      const bool crosses = ranks.back() >= 8;
+      for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_reduce, OpKind::send}) {
+        if (kind == OpKind::send && ranks.size() != 2) continue;
+        Picoseconds before = 0;
+        for (std::int64_t n = 1; n < std::int64_t{1} << 33; n = n * 3 + 1) {
+          const TransferCost cost = costs.transfer(shape_of(kind, {n}), group_of(ranks));
+          const double seconds = 1e-12 * static_cast<double>(cost.duration);
+          const double bytes = wire_bytes(kind, 2.0 * static_cast<double>(n), static_cast<double>(ranks.size()));
+          ASSERT_GE(seconds, bytes / p.nvlink_bandwidth) << name << " " << name_of(kind) << " " << n;
+          ASSERT_GE(cost.duration, before) << name << " " << name_of(kind) << " " << n;
+          ASSERT_GE(cost.duration, cost.latency);
+          if (crosses) {
+            // A node's share of the data has to pass the node's NICs: half of it at the very least.
+            ASSERT_GE(seconds, bytes / 2 / (p.nics_per_node * p.nic_bandwidth)) << name << " " << name_of(kind) << " " << n;
+          }
+          ASSERT_EQ(cost.links.empty(), !crosses);
+          before = cost.duration;
+        }
+      }
+    }
+  }
+}
+
+// 4 GFLOP each: square against a thin row-parallel slice (k ramp) and a tall one (traffic).
+TEST(CostShape, GemmTimeDependsOnShapeNotOnlyOnFlops) {
+  for (const char* name : {"dgx-a100-80g", "dgx-h100"}) {
+    const HardwareProfile p = committed(name);
+    const Placement placement = nodes_of(1, 8);
+    const CostModel costs(p, placement);
+    const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+      return costs.compute(shape_of(OpKind::gemm, {m, n, k, 1}), Site::mlp);
+    };
+    EXPECT_GT(time(8192, 8192, 128), time(2048, 2048, 2048) * 5 / 4) << name;
+    EXPECT_GT(time(8192, 8192, 128), time(8192, 2048, 512)) << name;
+  }
+}
+
+TEST(CostShape, TensorParallelGroupsAcrossNodesAreSlower) {
+  Placement packed = nodes_of(2, 8), dealt = packed;
+  for (int rank = 0; rank < 16; ++rank) {
+    dealt.node[static_cast<std::size_t>(rank)] = rank % 2;
+    dealt.slot[static_cast<std::size_t>(rank)] = rank / 2;
+  }
+  const OpShape gather = shape_of(OpKind::all_gather, {20 * kMi});  // 2048 x 4 x 5120 activations in half precision: 80 MiB
+  Picoseconds slowest = 0;
+  for (const char* name : {"dgx-h100", "dgx-h100-8x100g", "dgx-h100-1x100g"}) {
+    const HardwareProfile p = committed(name);
+    const CostModel inside(p, packed), across(p, dealt);
+    const Group group = group_of({0, 1, 2, 3});
+    const Picoseconds dealt_time = across.transfer(gather, group).duration;
+    EXPECT_GT(dealt_time, inside.transfer(gather, group).duration) << name;
+    EXPECT_GT(dealt_time, slowest) << name;
+    slowest = dealt_time;
+  }
+}
+
+TEST(CostIdeal, OnlyLayersCostAndMatrixProductsRunAtPeak) {
+  const HardwareProfile p = committed("ideal");
+  const Placement placement = nodes_of(2, 8);
+  const CostModel costs(p, placement);
+  const OpShape gemm = shape_of(OpKind::gemm, {512, 256, 128, 1});
+  EXPECT_EQ(costs.compute(gemm, Site::attention),
+            static_cast<Picoseconds>(std::llround(2.0 * 512 * 256 * 128 / 989.4e12 * 1e12)));
+  EXPECT_EQ(costs.compute(shape_of(OpKind::add, {kMi}), Site::mlp),
+            static_cast<Picoseconds>(std::llround(6.0 * kMi / 3350e9 * 1e12)));
+  OpShape flash = shape_of(OpKind::flash_attention, {512, 1, 2, 128, 0, 1});
+  flash.causal = true;
+  EXPECT_EQ(costs.compute(flash, Site::attention),
+            static_cast<Picoseconds>(std::llround(4.0 * 2 * 512 * 512 * 128 / 2 / 989.4e12 * 1e12)));
+  for (const Site site : {Site::embedding, Site::final_norm, Site::head, Site::loss, Site::pipeline, Site::gradients,
+                          Site::optimizer})
+    EXPECT_EQ(costs.compute(gemm, site), 0) << name_of(site);
+  const TransferCost free = costs.transfer(shape_of(OpKind::all_reduce, {kMi}), group_of({0, 8}));
+  EXPECT_EQ(free.duration, 0);
+  EXPECT_TRUE(free.links.empty());
+}
+
+}  // namespace
+}  // namespace benchsuite

@@ -1,0 +1,124 @@
+#include "engine/parallel/stack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace benchsuite {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Stack read_file(const std::string& name) {
+  const std::string path = std::string(BENCHSUITE_SOURCE_DIR) + "/cases/stacks/" + name + ".json";
+  std::vector<Violation> problems;
+  const Stack stack = read_stack(parse_json_file(path), path, "", problems);
+  for (const Violation& problem : problems) ADD_FAILURE() << to_string(problem);
+  return stack;
+}
+
+std::vector<std::string> problems_of(const Json& json) {
+  std::vector<Violation> problems;
+  read_stack(json, "s.json", "", problems);
+  std::vector<std::string> lines;
+  for (const Violation& problem : problems) lines.push_back(to_string(problem));
+  return lines;
+}
+
+TEST(Stacks, EveryCommittedFileIsReadAndNamedAfterItself) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/stacks")) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    const Stack stack = read_file(entry.path().stem().string());
+    EXPECT_EQ(stack.name, entry.path().stem().string());
+    EXPECT_FALSE(stack.title.empty());
+    EXPECT_FALSE(stack.source.empty());
+    EXPECT_FALSE(stack.memory_source.empty());
+  }
+  EXPECT_GE(files, 3);
+}
+
+TEST(Stacks, MegatronCore) {
+  const Stack stack = read_file("megatron-core");
+  EXPECT_TRUE(stack.fused_bias_gelu);
+  EXPECT_TRUE(stack.fused_bias_dropout_add);
+  EXPECT_TRUE(stack.stores_dropout_masks);
+  EXPECT_EQ(stack.gradient_dtype, DType::fp32);
+  EXPECT_TRUE(stack.overlaps_tensor_backward);
+  EXPECT_FALSE(stack.overlaps_pipeline);
+  EXPECT_TRUE(stack.overlaps_pipeline_interleaved);
+  EXPECT_FALSE(stack.overlaps_gradient_reduction);
+
+  Stack overlap = read_file("megatron-core-overlap");
+  EXPECT_TRUE(overlap.overlaps_gradient_reduction);
+  overlap.name = stack.name;
+  overlap.title = stack.title;
+  overlap.source = stack.source;
+  overlap.overlaps_gradient_reduction = false;
+  EXPECT_EQ(overlap, stack) << "they differ in nothing else";
+}
+
+TEST(Stacks, Plain) {
+  const Stack stack = read_file("plain");
+  EXPECT_FALSE(stack.fused_bias_gelu);
+  EXPECT_FALSE(stack.fused_bias_dropout_add);
+  EXPECT_FALSE(stack.stores_dropout_masks);
+  EXPECT_TRUE(stack.overlaps_tensor_backward);
+  EXPECT_TRUE(stack.overlaps_pipeline);
+  EXPECT_TRUE(stack.overlaps_pipeline_interleaved);
+  EXPECT_TRUE(stack.overlaps_gradient_reduction);
+  EXPECT_EQ(stack.workspace_bytes, 0);
+}
+
+TEST(Stacks, RoundTripThroughJson) {
+  Stack stack = read_file("megatron-core");
+  stack.gradient_dtype = DType::bf16;
+  stack.overlaps_pipeline = true;
+  stack.bucket_elements = 7;
+  stack.context_bytes = 1;
+  stack.communicator_bytes = 2;
+  stack.workspace_bytes = 3;
+  std::vector<Violation> problems;
+  EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
+  EXPECT_TRUE(problems.empty());
+}
+
+TEST(Stacks, EveryFeatureMustBeStated) {
+  std::vector<Violation> problems;
+  read_stack(Json::object(), "s.json", "stack", problems);
+  std::vector<std::string> keys;
+  for (const Violation& problem : problems) keys.push_back(problem.key);
+  EXPECT_THAT(keys, ElementsAre("stack.name", "stack.title", "stack.source", "stack.fused_bias_gelu",
+                                "stack.fused_bias_dropout_add", "stack.stores_dropout_masks", "stack.gradient_dtype",
+                                "stack.overlaps_tensor_backward", "stack.overlaps_pipeline",
+                                "stack.overlaps_pipeline_interleaved", "stack.overlaps_gradient_reduction"));
+}
+
+TEST(Stacks, BadValues) {
+  Json json = to_json(read_file("plain"));
+  json["gradient_dtype"] = "fp8";
+  json["bucket_elements"] = 0;
+  json["workspace_bytes"] = -1;
+  json["fused_bias_glu"] = true;
+  EXPECT_THAT(problems_of(json),
+              ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
+                          "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
+                          "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
+                          "documented",
+                          HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));
+}
+
+TEST(Stacks, MemoryNeedsASource) {
+  Json json = to_json(read_file("plain"));
+  json["memory_source"] = "";
+  json["context_bytes"] = 1000;
+  EXPECT_THAT(problems_of(json),
+              ElementsAre("s.json: context_bytes = 1000: has no source; say in memory_source where the figure is "
+                          "documented"));
+}
+
+}  // namespace
+}  // namespace benchsuite
