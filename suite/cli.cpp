@@ -22,6 +22,7 @@ struct Requests {
   ReportRequest report;
   ValidateRequest validate;
   std::vector<std::string> injections;
+  std::string device = "sim", progress = "auto";
   bool keep_going = true;
 };
 
@@ -53,21 +54,16 @@ void define_run(CLI::App& app, Requests& requests) {
   verb->add_option("--case", run.selection.names, "Name or glob of cases (repeatable)")->type_name("CASE");
   add_selection(verb, run.selection);
   verb->add_option("--tag", run.selection.tags, "Only cases with this tag (repeatable)")->type_name("TAG")->allow_extra_args(false);
-  verb->add_option("--device", run.options.device, "sim (default), cpu or cuda")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Device>{{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}}))
-      ->type_name("DEVICE")->option_text("DEVICE");
+  verb->add_option("--device", requests.device, "sim (default), cpu or cuda")->type_name("DEVICE");
   verb->add_option("--out", run.out, "Folder of this run (default results/TIME-ID, with results/latest pointing at it)")->type_name("DIR");
   verb->add_option("--json", run.json, "Also write result.json here; - is standard output (human text then goes to standard error)")->type_name("FILE");
   verb->add_flag("--trace", run.trace, "Write a Chrome/Perfetto trace of each variant");
   verb->add_flag("--verify", run.options.verify, "Prove every recorded Program sound before replaying it");
   verb->add_option("--timeout", run.options.timeout_s, "Time limit of each case; exit 124 when it is reached")
-      ->type_name("SECONDS")->check(CLI::PositiveNumber);
+      ->type_name("SECONDS");
   verb->add_flag("-q,--quiet", run.quiet, "Only the summary line");
   verb->add_flag("--no-color", run.no_color, "No colours (also: NO_COLOR in the environment)");
-  verb->add_option("--progress", run.progress, "auto (default), plain or none")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Progress>{
-          {"auto", Progress::automatic}, {"plain", Progress::plain}, {"none", Progress::none}}))
-      ->type_name("HOW")->option_text("HOW");
+  verb->add_option("--progress", requests.progress, "auto (default), plain or none")->type_name("HOW");
   verb->add_option("--fail-on", run.fail_on, "What exits 1: regress (default), improve, warn, skip, noref, never (repeatable)")
       ->type_name("WHAT")->allow_extra_args(false);
   verb->add_flag("--require-reference", run.require_reference, "A case without a reference exits 4");
@@ -90,8 +86,7 @@ void define_report(CLI::App& app, Requests& requests) {
   CLI::App* verb = app.add_subcommand("report", "Render stored results again");
   verb->add_option("result", requests.report.results, "result.json or the folder of a run")->type_name("RESULT")->required();
   verb->add_option("--format", requests.report.formats, "console (default), md, html, json; several with commas")
-      ->delimiter(',')->check(CLI::IsMember({"console", "md", "html", "json"}))->type_name("FORMAT")->option_text("FORMAT")
-      ->allow_extra_args(false);
+      ->delimiter(',')->type_name("FORMAT")->allow_extra_args(false);
   verb->add_option("--out", requests.report.out, "Folder to write to instead of standard output")->type_name("DIR");
   verb->add_flag("--no-color", requests.report.no_color, "No colours");
   verb->footer("Example:\n  benchsuite report results/latest --format md");
@@ -101,6 +96,21 @@ void define_validate(CLI::App& app, Requests& requests) {
   CLI::App* verb = app.add_subcommand("validate", "Check case, expectation, model, stack, hardware and result files");
   verb->add_option("file", requests.validate.files, "Files (default: all of cases/ and expected/)")->type_name("FILE");
   verb->footer("Example:\n  benchsuite validate cases/my_case.json expected/my_case.json");
+}
+
+/// The meaning of `word`, or an error that lists the words and suggests one.
+template <class E>
+E choose(const char* flag, const std::string& word, const std::vector<std::pair<std::string, E>>& meanings) {
+  std::vector<std::string> words;
+  std::string list;
+  for (const auto& [name, meaning] : meanings) {
+    if (name == word) return meaning;
+    words.push_back(name);
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  const std::string guess = did_you_mean(word, words);
+  throw Error({Violation{"command line", flag, word, "not a known choice",
+                         (guess.empty() ? "" : "did you mean \"" + guess + "\"? ") + "choose from " + list}});
 }
 
 void read_injections(const std::vector<std::string>& words, Injection& injection) {
@@ -120,31 +130,32 @@ void read_injections(const std::vector<std::string>& words, Injection& injection
   }
 }
 
-void option_names(const CLI::App& app, std::vector<std::string>& out) {
+/// Flags and, above the verbs, verbs.
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) out.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  return names;
 }
 
 /// The parser's complaint on one line, with a suggestion for a mistyped flag or verb.
-std::string complaint(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& argv) {
+std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* at = &app;
+  for (const CLI::App* parsed : app.get_subcommands()) at = parsed;
+  const std::string help = "see " + std::string(at == &app ? "" : "benchsuite ") + at->get_name() + " --help";
+  std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty()) {
+    const std::string word = unknown.front().substr(0, unknown.front().find('='));
+    const std::string guess = did_you_mean(word, names_of(*at));
+    const char* kind = word.starts_with("-") ? "flag" : at == &app ? "verb" : "argument";
+    return fmt::format("unknown {} \"{}\"; {}", kind, word, guess.empty() ? help : "did you mean \"" + guess + "\"?");
+  }
+  if (at == &app && dynamic_cast<const CLI::RequiredError*>(&error)) return "a verb is needed: list, show, run, report or validate; " + help;
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  std::vector<std::string> candidates;
-  const CLI::App* verb = nullptr;
-  for (const CLI::App* parsed : app.get_subcommands()) verb = parsed;
-  for (const CLI::App* known : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!verb) candidates.push_back(known->get_name());
-  }
-  option_names(verb ? *verb : app, candidates);
-  for (const std::string& word : argv) {
-    const std::string name = word.substr(0, word.find('='));
-    if (text.find(name) == std::string::npos || name.empty()) continue;
-    if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) continue;
-    const std::string guess = did_you_mean(name, candidates);
-    if (!guess.empty()) return text + "; did you mean \"" + guess + "\"?";
-  }
-  return text + "; see benchsuite " + (verb ? verb->get_name() + " " : "") + "--help";
+  return text + "; " + help;
 }
 
 int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv, const SimulateFunction& simulate,
@@ -157,9 +168,22 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
     }
     return verb_show(requests.show);
   }
-  if (app.got_subcommand("report")) return verb_report(requests.report);
+  if (app.got_subcommand("report")) {
+    for (const std::string& format : requests.report.formats) {
+      choose<int>("--format", format, {{"console", 0}, {"md", 0}, {"html", 0}, {"json", 0}});
+    }
+    return verb_report(requests.report);
+  }
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
   read_injections(requests.injections, requests.run.options.injection);
+  requests.run.options.device =
+      choose<Device>("--device", requests.device, {{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}});
+  requests.run.progress = choose<Progress>("--progress", requests.progress,
+                                           {{"auto", Progress::automatic}, {"plain", Progress::plain}, {"none", Progress::none}});
+  const double limit = requests.run.options.timeout_s;
+  if (app.get_subcommand("run")->count("--timeout") > 0 && !(limit > 0)) {
+    throw Error({Violation{"command line", "--timeout", fmt::format("{}", limit), "must be more than 0", "give a number of seconds"}});
+  }
   requests.run.options.simulate = simulate;
   requests.run.argv = argv;
   return verb_run(requests.run, signal);
@@ -186,7 +210,7 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
     } catch (const CLI::Success& request) {  // --help and --version
       return app.exit(request) == 0 ? kExitPass : kExitUsage;
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "benchsuite: {}\n", complaint(app, error, argv));
+      fmt::print(stderr, "benchsuite: {}\n", complaint(app, error));
       return kExitUsage;
     }
     return dispatch(app, requests, argv, simulate, signal);

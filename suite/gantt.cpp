@@ -23,7 +23,8 @@ class ShortRun {
   void add(const GanttSpan& span) {
     if (empty()) start_ = span.start;
     end_ = span.end;
-    auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const GanttSpan& kind) { return same_kind(kind, span); });
+    auto found =
+        std::find_if(kinds_.begin(), kinds_.end(), [&](const GanttSpan& kind) { return same_kind(kind, span); });
     if (found == kinds_.end()) {
       kinds_.push_back(span);
     } else {
@@ -74,7 +75,7 @@ std::vector<GanttSpan> simplify(const std::vector<GanttSpan>& spans, Picoseconds
       continue;
     }
     GanttSpan whole = span;
-    if (!run.empty()) {  // what is left between two rectangles goes to the one before, at the very start to the one after
+    if (!run.empty()) {  // what is left between two rectangles goes to the first; at the very start to the second
       (result.empty() ? whole.start : result.back().end) = result.empty() ? run.start() : run.end();
       run.clear();
     }

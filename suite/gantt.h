@@ -14,8 +14,8 @@ inline constexpr Picoseconds kGanttResolution = 1500;
 /// follow one another without a gap; empty ones are dropped.
 void append_span(std::vector<GanttSpan>& spans, const GanttSpan& span);
 
-/// At most kGanttResolution + 1 rectangles that cover what `spans` cover, without gaps: runs of short spans become one of
-/// the kind that fills most of it.
+/// At most kGanttResolution + 1 rectangles that cover what `spans` cover, without gaps: runs of short spans become one
+/// of the kind that fills most of it.
 std::vector<GanttSpan> simplify(const std::vector<GanttSpan>& spans, Picoseconds step);
 
 }  // namespace benchsuite

@@ -16,21 +16,31 @@ constexpr std::array<const char*, 5> kTrafficNames{"tensor", "pipeline", "data",
 
 Traffic traffic_of(StreamKind stream) {
   switch (stream) {
-    case StreamKind::tensor: return Traffic::tensor;
-    case StreamKind::data: return Traffic::data;
-    case StreamKind::embedding: return Traffic::embedding;
-    case StreamKind::global: return Traffic::global;
-    default: return Traffic::pipeline;
+    case StreamKind::tensor:
+      return Traffic::tensor;
+    case StreamKind::data:
+      return Traffic::data;
+    case StreamKind::embedding:
+      return Traffic::embedding;
+    case StreamKind::global:
+      return Traffic::global;
+    default:
+      return Traffic::pipeline;
   }
 }
 
 Category communication_category(const Op& op) {
   switch (traffic_of(op.stream)) {
-    case Traffic::tensor: return op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
-    case Traffic::pipeline: return Category::pipeline;
-    case Traffic::data: return Category::data;
-    case Traffic::embedding: return Category::embedding;
-    case Traffic::global: return Category::global;
+    case Traffic::tensor:
+      return op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
+    case Traffic::pipeline:
+      return Category::pipeline;
+    case Traffic::data:
+      return Category::data;
+    case Traffic::embedding:
+      return Category::embedding;
+    case Traffic::global:
+      return Category::global;
   }
   return Category::global;
 }
@@ -38,10 +48,14 @@ Category communication_category(const Op& op) {
 Category compute_category(const Op& op) {
   if (op.kind == OpKind::fill) return Category::optimizer;
   switch (op.phase) {
-    case Phase::forward: return Category::forward;
-    case Phase::recompute: return Category::recompute;
-    case Phase::backward: return Category::backward;
-    default: return Category::optimizer;
+    case Phase::forward:
+      return Category::forward;
+    case Phase::recompute:
+      return Category::recompute;
+    case Phase::backward:
+      return Category::backward;
+    default:
+      return Category::optimizer;
   }
 }
 
@@ -50,7 +64,9 @@ constexpr std::size_t kTransfers = kOpKinds - kFirstTransfer;
 
 std::size_t kind_index(const Op& op) {
   return (static_cast<std::size_t>(traffic_of(op.stream)) * kTransfers + static_cast<std::size_t>(op.kind) -
-          kFirstTransfer) * 2 + (op.phase == Phase::recompute ? 1 : 0);
+          kFirstTransfer) *
+             2 +
+         (op.phase == Phase::recompute ? 1 : 0);
 }
 
 struct Transfer {
@@ -192,16 +208,20 @@ double wire_bytes(const OpShape& shape, std::int64_t members) {
   const double ring = size * static_cast<double>(members - 1) / static_cast<double>(members);
   switch (shape.kind) {
     case OpKind::all_gather:
-    case OpKind::reduce_scatter: return ring;
-    case OpKind::all_reduce: return 2 * ring;
-    case OpKind::send: return size;
-    default: return 0;
+    case OpKind::reduce_scatter:
+      return ring;
+    case OpKind::all_reduce:
+      return 2 * ring;
+    case OpKind::send:
+      return size;
+    default:
+      return 0;
   }
 }
 
 RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picoseconds step) {
-  CHECK(timeline.spans.size() == program.ops.size()) << timeline.spans.size() << " spans of " << program.ops.size()
-                                                     << " ops on rank " << program.rank;
+  CHECK(timeline.spans.size() == program.ops.size())
+      << timeline.spans.size() << " spans of " << program.ops.size() << " ops on rank " << program.rank;
   CHECK(timeline.end <= step) << "rank " << program.rank << " ends at " << timeline.end << " ps, after the step's end";
   RankMetrics metrics;
   std::vector<KindTotal> totals = empty_totals();
@@ -280,7 +300,8 @@ void apply_metrics(const World& world, const ReplayResult& replayed, VariantResu
       result.mean_breakdown.time[c] += metrics.breakdown.time[c] * ranks[role];
     }
     for (const KindTotal& total : metrics.communication) {
-      const auto found = std::find_if(sums.begin(), sums.end(), [&](const KindTotal& sum) { return sum.kind == total.kind; });
+      const auto found =
+          std::find_if(sums.begin(), sums.end(), [&](const KindTotal& sum) { return sum.kind == total.kind; });
       const auto index = static_cast<std::size_t>(found - sums.begin());
       exposed[index] += static_cast<double>(total.exposed) * weight;
       hidden[index] += static_cast<double>(total.hidden) * weight;

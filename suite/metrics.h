@@ -3,10 +3,10 @@
 // The compute stream comes first: while it runs an op, the instant belongs to the op's phase (fills, gradient
 // synchronisation and the optimizer are one category). In its gaps the instant belongs to the communication op that is
 // transferring (from the last member's arrival to the end), by the order of Category; a rank that only waits for other
-// members is in the bubble. Each rank is padded with bubble to the end of the step, so parts add up to the step exactly.
+// members is in the bubble. Each rank is padded with bubble to the end of the step: parts add up to the step exactly.
 //
-// Exposed time of a communication op is the part of its transfer that decided the category of an instant, the rest of the
-// transfer is hidden: exposed times add up to the communication categories exactly.
+// Exposed time of a communication op is the part of its transfer that decided the category of an instant, the rest of
+// the transfer is hidden: exposed times add up to the communication categories exactly.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace benchsuite {
 
 /// One kind of communication on one rank, over one step.
 struct KindTotal {
-  std::string kind;          ///< as CommunicationTime::kind
+  std::string kind;  ///< as CommunicationTime::kind
   Picoseconds exposed = 0, hidden = 0;
-  double bytes = 0;          ///< sent by this rank, ring algorithms; receives send nothing
+  double bytes = 0;  ///< sent by this rank, ring algorithms; receives send nothing
   std::int64_t calls = 0;
 };
 
 struct RankMetrics {
   Breakdown breakdown;
-  Picoseconds busy = 0;             ///< a compute op runs or a communication kernel is resident (waiting or transferring)
-  std::vector<GanttSpan> spans;     ///< the whole step without gaps, neighbours of one kind merged; full detail
+  Picoseconds busy = 0;                  ///< a compute op runs or a communication kernel is resident (even if it waits)
+  std::vector<GanttSpan> spans;          ///< the whole step without gaps, neighbours of one kind merged; full detail
   std::vector<KindTotal> communication;  ///< in a fixed order of kinds; groups of one rank are left out
-  std::int64_t peak_in_flight = 0;  ///< most chunk-forwards started whose backward had not ended
+  std::int64_t peak_in_flight = 0;       ///< most chunk-forwards started whose backward had not ended
 };
 
 /// `step` is when the last rank ended, not before the timeline's own end.

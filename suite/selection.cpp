@@ -30,11 +30,14 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
                          const DataRoot& root, std::vector<Violation>& problems) {
   std::vector<Violation> found;
   SelectedCase selected;
-  const std::string shown = root.shorten(file);
-  CaseFile source = read_case(parse_json_file(file), shown, found);
-  source.file = file;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    problems.push_back({"command line", "--case-file", file, "there is no such file", "check the path"});
+    return selected;
+  }
+  CaseFile source = read_case(parse_json_file(file), file, found);
   if (!name.empty() && !source.id.empty() && source.id != name) {
-    found.push_back({shown, "id", source.id, "differs from the file's name", "call it \"" + name + "\""});
+    found.push_back({file, "id", source.id, "differs from the file's name", "call it \"" + name + "\""});
   }
   selected.resolved.source = source;
   if (found.empty()) selected.resolved = resolve_case(source, sets, root, found);
@@ -75,8 +78,15 @@ std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoo
       const bool tagged = selection.tags.empty() || has_tag(next.resolved.source, selection.tags);
       if (tagged) selected.push_back(std::move(next));
     } catch (const Error& error) {
+      if (error.kind() == Error::Kind::io) {
+        problems.push_back({"command line", "--case-file", file, error.what(), "check its permissions"});
+        return;
+      }
       if (error.kind() != Error::Kind::config) throw;
-      problems.insert(problems.end(), error.violations().begin(), error.violations().end());
+      for (Violation violation : error.violations()) {
+        violation.file = root.shorten(violation.file);
+        problems.push_back(std::move(violation));
+      }
     }
   };
   const bool by_tag_only = selection.names.empty() && selection.files.empty() && !selection.tags.empty();

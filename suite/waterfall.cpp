@@ -29,10 +29,9 @@ void check_measured(const VariantResult& variant) {
 }  // namespace
 
 std::string busy_beside_mfu(const VariantResult& variant) {
-  const double communication =
-      share_of(variant, Category::tensor) + share_of(variant, Category::tensor_recompute) +
-      share_of(variant, Category::pipeline) + share_of(variant, Category::data) +
-      share_of(variant, Category::embedding) + share_of(variant, Category::global);
+  const double communication = share_of(variant, Category::tensor) + share_of(variant, Category::tensor_recompute) +
+                               share_of(variant, Category::pipeline) + share_of(variant, Category::data) +
+                               share_of(variant, Category::embedding) + share_of(variant, Category::global);
   const std::string useful = variant.mfu ? fmt::format("useful model FLOPs are {:.0f} % of peak", *variant.mfu * 100)
                                          : std::string("no peak is known for these GPUs, so MFU is not stated");
   return fmt::format(
@@ -67,8 +66,9 @@ Waterfall waterfall_between(const std::string& id, const VariantResult& from, co
   add("bubble", {Category::bubble}, "waiting for another stage or for other members of a group");
   add("other communication", {Category::pipeline, Category::data, Category::embedding, Category::global},
       "exposed transfers between stages and replicas");
-  waterfall.parts.push_back({"rest", static_cast<double>(rest) * kSecondsPerPicosecond,
-                             "forward, backward and optimizer compute, which change pace beside communication kernels"});
+  waterfall.parts.push_back(
+      {"rest", static_cast<double>(rest) * kSecondsPerPicosecond,
+       "forward, backward and optimizer compute, which change pace beside communication kernels"});
   return waterfall;
 }
 

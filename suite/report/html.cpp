@@ -54,7 +54,7 @@ void category_legend(Page& page) {
 namespace {
 
 /// Picture columns for all lanes of all variants of a page together: bounds its size.
-constexpr std::size_t kColumnsOnPage = 62000;
+constexpr std::size_t kColumnsOnPage = 48000;
 
 void failures(Page& page, const Run& run) {
   Page list;

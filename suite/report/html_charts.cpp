@@ -38,10 +38,11 @@ void saved_activations(Page& page, const VariantResult& variant) {
   const StageMemory& memory = stage->memory;
   page.add("<details><summary>saved activations, stage {}: {}", stage->stage, format_bytes(memory.saved_bytes));
   if (memory.saved_formula_bytes >= 0) {
-    // A difference that three digits would hide is printed.
-    const bool equal = memory.saved_formula_bytes == memory.saved_bytes;
-    const int digits = equal ? 3 : 6;
-    page.add(" ({} formula {})", equal ? "equal to the" : "unlike the", format_bytes(memory.saved_formula_bytes, digits));
+    if (memory.saved_formula_bytes == memory.saved_bytes) {
+      page.raw(", equal to the formula");
+    } else {  // with the digits in which the two differ
+      page.add(" ({:.0f} bytes; formula {:.0f})", memory.saved_bytes, memory.saved_formula_bytes);
+    }
   }
   page.raw("</summary>");
   if (!memory.saved_terms.empty()) {

@@ -57,10 +57,10 @@ std::vector<Pass> passes_of(const std::vector<GanttSpan>& spans) {
   return passes;
 }
 
-/// The category of each of `count` columns of a lane.
-std::vector<int> columns_of(const std::vector<GanttSpan>& spans, Picoseconds step, std::size_t count) {
+/// The category of each of `count` columns of a lane that shows [0, window].
+std::vector<int> columns_of(const std::vector<GanttSpan>& spans, Picoseconds window, std::size_t count) {
   std::vector<int> column(count, kBubble);
-  const double per_column = static_cast<double>(step) / static_cast<double>(count);
+  const double per_column = static_cast<double>(window) / static_cast<double>(count);
   std::array<double, kCategories> owed{};  // share that a category had in earlier columns without getting one
   std::size_t first = 0;
   for (std::size_t c = 0; c < count; ++c) {
@@ -90,40 +90,41 @@ std::vector<int> columns_of(const std::vector<GanttSpan>& spans, Picoseconds ste
   return column;
 }
 
-/// Round tick distance with four to nine ticks in `step`.
-double tick_of(double step) {
-  double tick = std::pow(10.0, std::floor(std::log10(step)));
+/// Round tick distance with four to nine ticks in `length` seconds.
+double tick_of(double length) {
+  double tick = std::pow(10.0, std::floor(std::log10(length)));
   for (double divisor : {1.0, 2.0, 5.0, 10.0}) {
-    if (step / (tick / divisor) >= 4) return tick / divisor;
+    if (length / (tick / divisor) >= 4) return tick / divisor;
   }
   return tick / 10;
 }
 
-void axis(Page& page, double step, int y) {
-  const double tick = tick_of(step);
-  const int decimals_unit = step >= 1 ? 0 : step >= 1e-3 ? 3 : 6;
+void axis(Page& page, double length, int y) {
+  const double tick = tick_of(length);
+  const int decimals_unit = length >= 1 ? 0 : length >= 1e-3 ? 3 : 6;
   const double factor = std::pow(10.0, decimals_unit);
   const char* unit = decimals_unit == 0 ? "s" : decimals_unit == 3 ? "ms" : "µs";
   const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(tick * factor) + 1e-9)));
   page.add("<path class=rule d=\"M{} {}h{}", kLeft, y, kPlot);
-  for (int i = 0; i * tick <= step * (1 + 1e-9); ++i) page.add("M{:.1f} {}v4", kLeft + kPlot * (i * tick / step), y);
+  for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) page.add("M{:.1f} {}v4", kLeft + kPlot * (i * tick / length), y);
   page.raw("\" style=\"stroke-width:1;stroke:var(--soft)\"/>");
-  for (int i = 0; i * tick <= step * (1 + 1e-9); ++i) {
-    const double x = kLeft + kPlot * (i * tick / step);
+  for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
+    const double x = kLeft + kPlot * (i * tick / length);
     const bool near_end = x > kLeft + kPlot - 24;
     page.add("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.{}f}{}</text>", near_end ? kLeft + kPlot : x, y + 15, near_end ? "end" : "middle", i * tick * factor,
              decimals, i == 0 ? fmt::format(" {}", unit) : "");
   }
 }
 
-void labels(Page& page, const std::vector<Pass>& passes, Picoseconds step, std::size_t lane) {
+void labels(Page& page, const std::vector<Pass>& passes, Picoseconds window, std::size_t lane) {
   const bool chunks = std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.chunk > 0; });
   std::string cuts;
-  const double per_unit = static_cast<double>(step) / kPlot;
+  const double per_unit = static_cast<double>(window) / kPlot;
   const int top = static_cast<int>(lane) * kPitch;
   double last_end = -100;
   for (const Pass& pass : passes) {
-    const double x = static_cast<double>(pass.start) / per_unit, width = static_cast<double>(pass.end) / per_unit - x;
+    if (pass.start >= window) break;
+    const double x = static_cast<double>(pass.start) / per_unit, width = static_cast<double>(std::min(pass.end, window)) / per_unit - x;
     // White hairlines between boxes that touch; between slivers they would hide the boxes.
     if (width >= 7 && x - last_end < 1.5) cuts += fmt::format("M{:.1f} {}v{}", kLeft + x, top, kLane);
     last_end = width >= 7 ? x + width : -100;
@@ -136,28 +137,20 @@ void labels(Page& page, const std::vector<Pass>& passes, Picoseconds step, std::
   if (!cuts.empty()) page.add("<path class=cut d=\"{}\"/>", cuts);
 }
 
-}  // namespace
+using Lanes = std::vector<std::vector<GanttSpan>>;  ///< the spans of each stage, by start
 
-void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_budget) {
-  if (variant.step <= 0 || variant.stages.empty()) return;
-  const std::size_t lanes = variant.stages.size();
-  const int height = static_cast<int>(lanes) * kPitch + kAxis;
-  page.raw("<figure><figcaption><b>");
-  page.text(variant.id);
-  page.add("</b><span class=soft>{}, GPU busy {}", format_seconds(variant.iteration_s), format_percent(variant.gpu_busy));
-  if (variant.mfu) page.add(", MFU {}", format_percent(*variant.mfu));
-  page.add(", bubble {}</span></figcaption><div class=gantt><svg viewBox=\"0 0 {} {}\" role=img aria-label=\"pipeline timeline\">", format_percent(variant.bubble_share),
-           kWidth, height);
+/// The first `window` of the step.
+void picture(Page& page, const VariantResult& variant, const Lanes& lanes, Picoseconds window, std::size_t column_count) {
+  const int count = static_cast<int>(lanes.size());
+  page.add("<div class=gantt><svg viewBox=\"0 0 {} {}\" role=img aria-label=\"pipeline timeline\">", kWidth, count * kPitch + kAxis);
   // Lanes are bubble where nothing is drawn.
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    page.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text><rect class=k-bubble x={} y={} width={} height={} />", kLeft - 8,
-             static_cast<int>(lane) * kPitch + 15, variant.stages[lane].stage, kLeft, static_cast<int>(lane) * kPitch, kPlot, kLane);
+  for (int lane = 0; lane < count; ++lane) {
+    page.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text><rect class=k-bubble x={} y={} width={} height={} />", kLeft - 8, lane * kPitch + 15,
+             variant.stages[static_cast<std::size_t>(lane)].stage, kLeft, lane * kPitch, kPlot, kLane);
   }
   std::array<std::string, kCategories> paths;
-  std::vector<std::vector<GanttSpan>> spans;
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    spans.push_back(sorted_spans(variant.stages[lane]));
-    const std::vector<int> column = columns_of(spans.back(), variant.step, column_budget);
+  for (int lane = 0; lane < count; ++lane) {
+    const std::vector<int> column = columns_of(lanes[static_cast<std::size_t>(lane)], window, column_count);
     std::array<std::size_t, kCategories> pen{};
     std::array<bool, kCategories> down{};
     for (std::size_t from = 0; from < column.size();) {
@@ -168,7 +161,7 @@ void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_bu
         if (down[k]) {
           fmt::format_to(std::back_inserter(paths[k]), "m{} 0h{}", from - pen[k], to - from);
         } else {
-          fmt::format_to(std::back_inserter(paths[k]), "M{} {}h{}", from, static_cast<int>(lane) * kPitch + kLane / 2, to - from);
+          fmt::format_to(std::back_inserter(paths[k]), "M{} {}h{}", from, lane * kPitch + kLane / 2, to - from);
         }
         down[k] = true;
         pen[k] = to;
@@ -177,15 +170,52 @@ void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_bu
     }
   }
   // Columns are the unit of x inside; crisp edges keep neighbours from showing a seam.
-  page.add("<g transform=\"translate({} 0) scale({:.5f} 1)\" shape-rendering=crispEdges>", kLeft, static_cast<double>(kPlot) / static_cast<double>(column_budget));
+  page.add("<g transform=\"translate({} 0) scale({:.5f} 1)\" shape-rendering=crispEdges>", kLeft, static_cast<double>(kPlot) / static_cast<double>(column_count));
   for (const CategoryStyle& style : category_styles()) {
     const std::string& path = paths[static_cast<std::size_t>(style.category)];
     if (!path.empty()) page.add("<path class={} d=\"{}\"><title>{}</title></path>", category_class(style.category), path, style.title);
   }
   page.raw("</g>");
-  for (std::size_t lane = 0; lane < lanes; ++lane) labels(page, passes_of(spans[lane]), variant.step, lane);
-  axis(page, static_cast<double>(variant.step) * kSecondsPerPicosecond, static_cast<int>(lanes) * kPitch - 1);
-  page.raw("</svg></div></figure>");
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) labels(page, passes_of(lanes[lane]), window, lane);
+  axis(page, static_cast<double>(window) * kSecondsPerPicosecond, count * kPitch - 1);
+  page.raw("</svg></div>");
+}
+
+/// The stretch in which a pass is about as wide as its number needs; the whole step when it is so anyway.
+Picoseconds readable_window(const Lanes& lanes, Picoseconds step) {
+  constexpr double kReadable = 26, kNarrow = 9;
+  Picoseconds total = 0;
+  std::int64_t count = 0;
+  for (const auto& spans : lanes) {
+    for (const Pass& pass : passes_of(spans)) {
+      if (pass.micro_batch < 0) continue;
+      total += pass.end - pass.start;
+      ++count;
+    }
+  }
+  if (count == 0) return step;
+  const double mean = static_cast<double>(total) / static_cast<double>(count);
+  if (mean * kPlot / static_cast<double>(step) >= kNarrow) return step;
+  return std::min(step, static_cast<Picoseconds>(mean * kPlot / kReadable));
+}
+
+}  // namespace
+
+void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_budget) {
+  if (variant.step <= 0 || variant.stages.empty()) return;
+  Lanes lanes;
+  for (const StageResult& stage : variant.stages) lanes.push_back(sorted_spans(stage));
+  page.raw("<figure><figcaption><b>");
+  page.text(variant.id);
+  page.add("</b><span class=soft>{}, GPU busy {}", format_seconds(variant.iteration_s), format_percent(variant.gpu_busy));
+  if (variant.mfu) page.add(", MFU {}", format_percent(*variant.mfu));
+  page.add(", bubble {}</span></figcaption>", format_percent(variant.bubble_share));
+  picture(page, variant, lanes, variant.step, column_budget);
+  if (const Picoseconds window = readable_window(lanes, variant.step); window < variant.step) {
+    page.add("<p class=\"soft small zoom\">The first {} of it, enlarged:</p>", format_seconds(static_cast<double>(window) * kSecondsPerPicosecond));
+    picture(page, variant, lanes, window, column_budget);
+  }
+  page.raw("</figure>");
 }
 
 }  // namespace benchsuite::html

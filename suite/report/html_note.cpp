@@ -165,7 +165,7 @@ std::string markdown_to_html(std::string_view markdown, int top) {
     } else if (line[0] == '>') {
       flush();
       std::string quote;
-      for (; i < lines.size() && trim(lines[i]).rfind(">", 0) == 0; ++i) quote += (quote.empty() ? "" : " ") + trim(trim(lines[i]).substr(1));
+      for (; i < lines.size() && trim(lines[i]).rfind(">", 0) == 0; ++i) quote.append(quote.empty() ? "" : " ").append(trim(trim(lines[i]).substr(1)));
       out += "<blockquote><p>" + inline_html(quote) + "</p></blockquote>\n";
     } else if (line.find('|') != std::string::npos && i + 1 < lines.size() && is_rule_of_table(trim(lines[i + 1]))) {
       flush();

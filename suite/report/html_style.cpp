@@ -35,7 +35,7 @@ pre.cmd{white-space:pre-wrap;overflow-wrap:anywhere}
 code{background:var(--track);padding:.08em .3em;border-radius:3px}pre code{background:none;padding:0}
 blockquote{margin:.6em 0;padding:.1em 0 .1em 1em;border-left:3px solid var(--line);color:var(--soft)}
 .verdict{border:1px solid var(--line);border-left:6px solid var(--tone);background:var(--card);border-radius:8px;padding:20px 22px 14px}
-.verdict p{margin:.2em 0}
+.verdict p{margin:.2em 0;max-width:none}
 .t-ok{--tone:var(--ok);--tone-bg:var(--ok-bg)}.t-warn{--tone:var(--warn);--tone-bg:var(--warn-bg)}
 .t-bad{--tone:var(--bad);--tone-bg:var(--bad-bg)}.t-mute{--tone:var(--mute);--tone-bg:var(--mute-bg)}
 .pill{display:inline-block;padding:.05em .6em;border-radius:99px;background:var(--tone-bg);color:var(--tone);font-weight:650;font-size:.78rem;
@@ -50,7 +50,8 @@ th,td{padding:.42em .7em;text-align:right;border-bottom:1px solid var(--line);ve
 th{font-weight:600;color:var(--soft);font-size:.8rem;vertical-align:bottom}
 th.l,td.l{text-align:left}td.wide{white-space:normal;min-width:15em}
 th:first-child,td:first-child{padding-left:2px}
-tr.group td{background:none;padding-top:1.1em;border-bottom-color:var(--soft);font-weight:600}
+.tight td{padding-top:.16em;padding-bottom:.16em;border-bottom:0}.tight .same{color:var(--ok)}
+tr.group td{background:none;padding-top:.9em;border-bottom:1px solid var(--line);font-weight:600}
 td .sub{display:block;color:var(--soft);font-size:.82rem;white-space:normal;font-weight:400;min-width:19em;max-width:26em}
 td.flag{color:var(--bad);font-weight:650}
 .legend{display:flex;flex-wrap:wrap;gap:.25em 1.1em;font-size:.83rem;color:var(--soft);margin:.3em 0 .9em;padding:0;list-style:none}
@@ -78,6 +79,7 @@ figcaption b{font-weight:650}figcaption .soft{margin-left:.5em}
 .gantt{overflow-x:auto}.gantt svg{width:100%;min-width:900px;height:auto}
 .gantt path{fill:none;stroke:var(--c);stroke-width:22}.gantt .cut{stroke:var(--bg);stroke-width:1;vector-effect:non-scaling-stroke}
 .gantt text{font-size:11px;fill:var(--soft)}.gantt .on{font-size:10px;fill:var(--on)}
+.zoom{margin:.7em 0 .3em}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,350px),1fr));gap:6px 34px}
 .cards figure{margin:0 0 1.1em}.cards .bars{grid-template-columns:4.4em minmax(0,1fr) 5.2em;row-gap:3px;font-size:.83rem}
 details{margin:.2em 0 .8em}summary{cursor:pointer;color:var(--soft);font-size:.88rem}
@@ -87,11 +89,10 @@ ul.claims{padding-left:1.2em}ul.claims li{margin:.45em 0;max-width:90ch}
 footer{margin-top:3.5em;padding-top:1em;border-top:1px solid var(--line);font-size:.85rem;color:var(--soft);overflow-wrap:anywhere}
 footer dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1.2em;margin:0}footer dd{margin:0}
 @media (max-width:640px){body{font-size:14px}main{padding:16px 14px 48px}.verdict{padding:14px 16px 10px}.why{padding:12px 14px 8px}
-.bars,.fall{grid-template-columns:minmax(0,1fr) auto}.bars .b{grid-column:1/-1;grid-row:auto;order:0}
+.bars,.fall{grid-template-columns:minmax(0,1fr) auto;grid-auto-flow:dense}
 .stack .n,.fall .n{grid-column:1}.stack .v,.fall .v{grid-column:2}.stack .b,.fall .b{grid-column:1/-1}
 .stack .b{margin-bottom:5px}.fall .b{min-height:22px}
-.stack .v,.fall .v{grid-row:span 1}
-.cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}.cards .bars .b{grid-column:auto}}
+.cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}}
 @media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.scroll,.gantt{overflow:visible}.gantt svg{min-width:0}
 table{font-size:8pt}th,td{padding:.3em .4em;white-space:normal}th{font-size:7.5pt}td .sub{min-width:0}td.wide{min-width:0}.cards{grid-template-columns:1fr 1fr}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}h2,h3,h4{break-after:avoid}tr,li{break-inside:avoid}}

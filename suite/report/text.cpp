@@ -30,7 +30,7 @@ std::string recompute_words(const Json& layout) {
   const Json& recompute = layout.at("recompute");
   if (!recompute.is_object()) return word(layout, "recompute");
   std::string words = word(recompute, "granularity");
-  if (words == "full") words += " " + word(recompute, "method") + " " + word(recompute, "num_layers");
+  if (words == "full") words.append(" ").append(word(recompute, "method")).append(" ").append(word(recompute, "num_layers"));
   if (words == "selective" && recompute.contains("modules") && recompute.at("modules").is_array()) {
     std::string modules;
     for (const Json& module : recompute.at("modules")) {
@@ -154,7 +154,7 @@ std::string shell_quote(std::string_view text) {
 
 std::string reproduce_line(const Run& run) {
   std::string line = "benchsuite";
-  for (std::size_t i = 1; i < run.argv.size(); ++i) line += " " + shell_quote(one_line(run.argv[i]));
+  for (std::size_t i = 1; i < run.argv.size(); ++i) line.append(" ").append(shell_quote(one_line(run.argv[i])));
   return line;
 }
 

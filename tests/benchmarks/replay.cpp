@@ -28,16 +28,17 @@ Builder stage(int p, int micro_batches, int rank, int tensor, int world_stride) 
       const toy::At at{forward ? Phase::forward : Phase::backward, i};
       std::vector<OpId> waits;
       if (forward ? r > 0 : r + 1 < p) {
-        waits.push_back(out.transfer(OpKind::receive,
-                                     forward ? StreamKind::pipeline_receive_previous : StreamKind::pipeline_receive_next,
-                                     {kind, {from, rank}}, {50'000'000}, {}, at));
+        waits.push_back(out.transfer(
+            OpKind::receive, forward ? StreamKind::pipeline_receive_previous : StreamKind::pipeline_receive_next,
+            {kind, {from, rank}}, {50'000'000}, {}, at));
       }
       for (int layer = 0; layer < 24; ++layer) {
         for (int k = 0; k < 8; ++k) {
           last = out.compute(10'000'000 + 1'000'000 * k, waits, at);
           waits.clear();
           if (k == 3) {
-            waits.push_back(out.transfer(OpKind::all_gather, StreamKind::tensor, tensor_group, {5'000'000, 0, 100}, {last}, at));
+            waits.push_back(
+                out.transfer(OpKind::all_gather, StreamKind::tensor, tensor_group, {5'000'000, 0, 100}, {last}, at));
           }
           if (k == 7) {
             out.transfer(OpKind::reduce_scatter, StreamKind::tensor, tensor_group, {5'000'000, 0, 100}, {last}, at);

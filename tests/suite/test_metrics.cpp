@@ -19,7 +19,8 @@ struct Recording {
   Program program;
   Timeline timeline;
 
-  Op& op(OpKind kind, StreamKind stream, Phase phase, Span span, std::int32_t micro_batch = -1, std::int16_t chunk = -1) {
+  Op& op(OpKind kind, StreamKind stream, Phase phase, Span span, std::int32_t micro_batch = -1,
+         std::int16_t chunk = -1) {
     Op op;
     op.kind = kind;
     op.stream = stream;
@@ -170,8 +171,12 @@ TEST(Metrics, PeakInFlight) {
     r.compute(phase, now + 1, now + 2, micro_batch, chunk);
     now += 2;
   };
-  for (auto [phase, micro_batch] : {std::pair{Phase::forward, 0}, {Phase::forward, 1}, {Phase::backward, 0},
-                                    {Phase::forward, 2}, {Phase::backward, 1}, {Phase::backward, 2}}) {
+  for (auto [phase, micro_batch] : {std::pair{Phase::forward, 0},
+                                    {Phase::forward, 1},
+                                    {Phase::backward, 0},
+                                    {Phase::forward, 2},
+                                    {Phase::backward, 1},
+                                    {Phase::backward, 2}}) {
     pass(phase, micro_batch, 0);
   }
   EXPECT_EQ(measure_rank(r.program, r.timeline, now).peak_in_flight, 2);
@@ -228,14 +233,23 @@ TEST(Metrics, PartsAddUpAndAgreeWithARecountByInstant) {
         if (t < span.start || t >= span.end) continue;
         Category category{};
         switch (op.stream) {
-          case StreamKind::compute: category = static_cast<Category>(op.phase); break;
+          case StreamKind::compute:
+            category = static_cast<Category>(op.phase);
+            break;
           case StreamKind::tensor:
             category = op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
             break;
-          case StreamKind::data: category = Category::data; break;
-          case StreamKind::embedding: category = Category::embedding; break;
-          case StreamKind::global: category = Category::global; break;
-          default: category = Category::pipeline;
+          case StreamKind::data:
+            category = Category::data;
+            break;
+          case StreamKind::embedding:
+            category = Category::embedding;
+            break;
+          case StreamKind::global:
+            category = Category::global;
+            break;
+          default:
+            category = Category::pipeline;
         }
         best = std::min(best, static_cast<int>(category));
       }

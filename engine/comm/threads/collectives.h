@@ -1,7 +1,7 @@
 // The arithmetic of collectives on memory all members can reach. Nothing here waits or locks.
 //
-// Reductions add in rank order: ((x0 + x1) + x2) + ..., each addition rounded to fp32, so that a result is a function of
-// the inputs alone and every member gets the same bits, whoever arrives last.
+// Reductions add in rank order: ((x0 + x1) + x2) + ..., each addition rounded to fp32, so that a result depends
+// on the inputs alone and every member gets the same bits, whoever arrives last.
 #pragma once
 
 #include <cstddef>

@@ -48,7 +48,7 @@ class CpuRank {
   /// Throws with rank and op in front of what went wrong; Error (run) on deadlock or when a peer failed.
   void run_step(ThreadWorld& world);
 
-  /// Real time of the last step; the origin is the instant the first rank began it. A compute op's `ready` is its start.
+  /// Real time of the last step; the origin is when the first rank began it. A compute op's `ready` is its start.
   const Timeline& timeline() const { return timeline_; }
 
  private:

@@ -1,4 +1,4 @@
-// The dropout mask as a pure function of (seed, step, layer, site, sample, position, channel), equal under every layout.
+// Dropout masks as a pure function of (seed, step, layer, site, sample, position, channel), equal under every layout.
 //
 // Philox counter: {channel / 4, position, sample, (layer + 1) 256 + site}, key: seed and step; channel mod 4 picks the
 // word. An element is kept when its uniform number in [0, 1) is at least p, and then scaled by 1 / (1 - p).

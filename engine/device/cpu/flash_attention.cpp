@@ -1,4 +1,4 @@
-// Fused attention over tiles with the online softmax: no s x s matrix is ever stored (Dao et al. 2022, "FlashAttention",
+// Fused attention by tiles with the online softmax: no s x s matrix is ever stored (Dao et al. 2022, "FlashAttention",
 // algorithms 1 and 4; Dao 2023, section 3.1, for the log-sum-exp that replaces maximum and sum). Dropout falls on the
 // normalised probabilities, as in the unfused path, and its mask is made again in backward.
 #include <algorithm>
@@ -119,8 +119,9 @@ void flash_attention(const KernelCall& call) {
     });
     for (std::int64_t row = 0; row < queries.queries; ++row) {
       const auto r = static_cast<std::size_t>(row);
+      const float* in = accumulated.data() + row * view.d;
       float* out = context + view.context(queries.sample, queries.head) + (queries.query + row) * view.context_stride();
-      for (std::int64_t i = 0; i < view.d; ++i) out[i] = accumulated[static_cast<std::size_t>(row * view.d + i)] / sum[r];
+      for (std::int64_t i = 0; i < view.d; ++i) out[i] = in[i] / sum[r];
       lse[view.lse(queries.sample, queries.head) + queries.query + row] = maximum[r] + std::log(sum[r]);
     }
   });
@@ -142,12 +143,12 @@ void flash_attention_backward(const KernelCall& call) {
   std::vector<float> p(kTile * kTile), ds(kTile * kTile), factors(kTile), delta(kTile);
   for_each_query_tile(view, [&](const Tile& queries) {
     const std::int64_t first = view.context(queries.sample, queries.head) + queries.query * context_stride;
+    const Factor dout{dcontext + first, context_stride, false};  // [queries, d]
     // delta = rowsum(P dP): equal to dctx . ctx, so that it needs no second pass over the keys.
     for (std::int64_t row = 0; row < queries.queries; ++row) {
+      const std::int64_t at = first + row * context_stride;
       double dot = 0;
-      for (std::int64_t i = 0; i < view.d; ++i) {
-        dot += static_cast<double>(dcontext[first + row * context_stride + i]) * context[first + row * context_stride + i];
-      }
+      for (std::int64_t i = 0; i < view.d; ++i) dot += static_cast<double>(dcontext[at + i]) * context[at + i];
       delta[static_cast<std::size_t>(row)] = static_cast<float>(dot);
     }
     for_each_key_tile(view, queries, causal, [&](const Tile& tile) {
@@ -155,7 +156,7 @@ void flash_attention_backward(const KernelCall& call) {
       const std::int64_t k = view.k(tile.sample, tile.head) + tile.key * stride;
       const std::int64_t v = view.v(tile.sample, tile.head) + tile.key * stride;
       tile_scores(view, tile, qkv, p.data());
-      matmul({tile.queries, tile.keys, view.d, 1, 0}, {dcontext + first, context_stride, false}, {qkv + v, stride, true},
+      matmul({tile.queries, tile.keys, view.d, 1, 0}, dout, {qkv + v, stride, true},
              ds.data(), kTile);  // gradient of the dropped-out probabilities
       for (std::int64_t row = 0; row < tile.queries; ++row) {
         const std::int64_t count = visible(tile, row, causal);
@@ -170,8 +171,7 @@ void flash_attention_backward(const KernelCall& call) {
           probability = whole * factor;
         }
       }
-      matmul({tile.keys, view.d, tile.queries, 1, 1}, {p.data(), kTile, true}, {dcontext + first, context_stride, false},
-             dqkv + v, stride);
+      matmul({tile.keys, view.d, tile.queries, 1, 1}, {p.data(), kTile, true}, dout, dqkv + v, stride);
       matmul({tile.queries, view.d, tile.keys, view.scale, 1}, {ds.data(), kTile, false}, {qkv + k, stride, false},
              dqkv + q, stride);
       matmul({tile.keys, view.d, tile.queries, view.scale, 1}, {ds.data(), kTile, true}, {qkv + q, stride, false},

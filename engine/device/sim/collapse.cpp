@@ -25,7 +25,8 @@ World whole_world(const std::vector<const Program*>& programs) {
   World world;
   world.programs = programs;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    CHECK(programs[rank]->rank == static_cast<int>(rank)) << "program " << rank << " is of rank " << programs[rank]->rank;
+    CHECK(programs[rank]->rank == static_cast<int>(rank))
+        << "program " << rank << " is of rank " << programs[rank]->rank;
     world.role_of_rank.push_back(static_cast<int>(rank));
   }
   return world;
@@ -55,7 +56,9 @@ RoleMembers members_of(const World& world) {
 
 std::vector<Group> siblings_of(const Group& group, const World& world, const RoleMembers& members,
                                std::string& reason) {
-  const auto role_of = [&](int rank) { return static_cast<std::size_t>(world.role_of_rank[static_cast<std::size_t>(rank)]); };
+  const auto role_of = [&](int rank) {
+    return static_cast<std::size_t>(world.role_of_rank[static_cast<std::size_t>(rank)]);
+  };
   const auto index_of = [&](int rank) { return members.index[static_cast<std::size_t>(rank)]; };
 
   const std::size_t lead = role_of(group.ranks.front());
@@ -73,9 +76,10 @@ std::vector<Group> siblings_of(const Group& group, const World& world, const Rol
     for (int rank : group.ranks) {
       const std::size_t role = role_of(rank);
       const int index = index_of(rank) + at - lowest;
-      if (index < 0 || index >= static_cast<int>(covered[role].size()) || covered[role][static_cast<std::size_t>(index)]) {
-        reason = describe(group) + " has no image for every rank of its roles: moved by " + std::to_string(at - lowest) +
-                 " it overlaps itself or leaves role " + std::to_string(role);
+      if (index < 0 || index >= static_cast<int>(covered[role].size()) ||
+          covered[role][static_cast<std::size_t>(index)]) {
+        reason = describe(group) + " has no image for every rank of its roles: moved by " +
+                 std::to_string(at - lowest) + " it overlaps itself or leaves role " + std::to_string(role);
         return {};
       }
       covered[role][static_cast<std::size_t>(index)] = true;
@@ -111,7 +115,7 @@ LinkClasses classify_links(const std::vector<RoleFlow>& flows, const World& worl
 
   // Presence of every flow on every real link, siblings counted.
   const RoleMembers members = members_of(world);
-  std::vector<std::vector<std::vector<LinkId>>> links_of(flows.size());  // [flow][sibling]
+  std::vector<std::vector<std::vector<LinkId>>> links_of(flows.size());                     // [flow][sibling]
   std::unordered_map<LinkId, std::vector<std::pair<std::int32_t, std::int32_t>>> presence;  // link -> (flow, count)
   for (std::size_t f = 0; f < flows.size(); ++f) {
     const auto siblings = siblings_of(*flows[f].group, world, members, classes.reason);

@@ -89,8 +89,8 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
     CHECK(op.group < program.groups.size()) << "op " << id << " of rank " << program.rank << " has no group";
     std::int32_t& transfer = result.transfer_of[op.group * shapes + op.shape];
     if (transfer >= 0) {
-      CHECK(stream_of[op.group] == op.stream) << "rank " << program.rank << " uses one group on two streams, "
-                                              << name_of(op.stream) << " at op " << id;
+      CHECK(stream_of[op.group] == op.stream)
+          << "rank " << program.rank << " uses one group on two streams, " << name_of(op.stream) << " at op " << id;
       continue;
     }
     std::int32_t& group = result.group_of[op.group];
@@ -99,13 +99,14 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
       stream_of[op.group] = op.stream;
       const auto& roles = priced.groups[static_cast<std::size_t>(group)].roles;
       const auto at = std::lower_bound(roles.begin(), roles.end(), role);
-      CHECK(at != roles.end() && *at == role) << "rank " << program.rank << " uses a group it is no member of, at op " << id;
+      CHECK(at != roles.end() && *at == role)
+          << "rank " << program.rank << " uses a group it is no member of, at op " << id;
       CHECK(!is_point_to_point(op.kind) || (program.groups[op.group].ranks.size() == 2 && roles.size() == 2))
           << "the channel of op " << id << " of rank " << program.rank << " doesn't join two roles";
       result.member_of[op.group] = static_cast<std::int32_t>(at - roles.begin());
     }
-    CHECK(stream_of[op.group] == op.stream) << "rank " << program.rank << " uses one group on two streams, "
-                                            << name_of(op.stream) << " at op " << id;
+    CHECK(stream_of[op.group] == op.stream)
+        << "rank " << program.rank << " uses one group on two streams, " << name_of(op.stream) << " at op " << id;
     const TransferCost cost = costs.transfer(program.shapes[op.shape], program.groups[op.group]);
     CHECK(cost.latency >= 0 && cost.duration >= cost.latency && cost.duration < kLongestOp && cost.sm_permille >= 0)
         << name_of(op.kind) << " takes " << cost.duration << " ps, " << cost.latency << " of them latency";

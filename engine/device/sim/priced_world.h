@@ -54,9 +54,9 @@ struct PricedRole {
   std::vector<Picoseconds> compute;       ///< [shape * kSites + site]; -1: no op has it
   std::vector<std::int32_t> transfer_of;  ///< [local group * shapes + shape], index into transfers; -1: no op has it
   std::vector<PricedTransfer> transfers;
-  std::vector<std::int32_t> group_of;     ///< local group to PricedWorld::groups; -1: no op uses it
-  std::vector<std::int32_t> member_of;    ///< local group to this role's position in PricedGroup::roles
-  std::vector<OpId> next_on_stream;       ///< by op; kNone at the end of a stream
+  std::vector<std::int32_t> group_of;   ///< local group to PricedWorld::groups; -1: no op uses it
+  std::vector<std::int32_t> member_of;  ///< local group to this role's position in PricedGroup::roles
+  std::vector<OpId> next_on_stream;     ///< by op; kNone at the end of a stream
   std::array<OpId, kStreams> first_on_stream{};
 };
 
@@ -66,8 +66,8 @@ struct PricedWorld {
   std::int32_t links = 0;
 };
 
-/// Throws Error (internal) when a collapsed world is not equivalent to the whole one, or when a Program breaks the rules
-/// the replay relies on: compute ops on the compute stream, communication elsewhere, one stream per group.
+/// Throws Error (internal) when a collapsed world is not equivalent to the whole one, or when a Program breaks the
+/// rules the replay relies on: compute ops on the compute stream, communication elsewhere, one stream per group.
 PricedWorld price(const World& world, const CostSource& costs);
 
 /// replay.h, on any source of costs.

@@ -22,8 +22,8 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr std::size_t kCompute = static_cast<std::size_t>(StreamKind::compute);
-constexpr std::int64_t kFullRate = 1000;    // permille of the SMs
-constexpr int kFlowBits = 60;               // a flow alone progresses by 2^60 a picosecond
+constexpr std::int64_t kFullRate = 1000;  // permille of the SMs
+constexpr int kFlowBits = 60;             // a flow alone progresses by 2^60 a picosecond
 constexpr Wide kFlowRate = Wide{1} << kFlowBits;
 
 /// What is left of `remaining` after `elapsed` at `rate`, never below zero.
@@ -55,7 +55,7 @@ struct RoleState {
   // The running compute op.
   std::int64_t remaining = 0;  // permille x picoseconds
   std::int64_t rate = kFullRate;
-  std::int64_t resident = 0;   // permille of the SMs held by communication kernels
+  std::int64_t resident = 0;  // permille of the SMs held by communication kernels
   Picoseconds updated = 0;
   Picoseconds last_end = 0;
 };
@@ -66,15 +66,15 @@ struct FlowState {
   std::vector<std::uint8_t> streams;  // by member, valid once it has arrived
   std::vector<char> here;             // by member
   std::size_t arrived = 0;
-  std::uint32_t sequence = 0;         // of the open operation
-  OpKind kind{};                      // of the first arrival
+  std::uint32_t sequence = 0;  // of the open operation
+  OpKind kind{};               // of the first arrival
   std::int64_t elements = 0;
   const PricedTransfer* cost = nullptr;
 
-  std::uint32_t home_role = 0;        // where the end is kept
+  std::uint32_t home_role = 0;  // where the end is kept
   std::uint8_t home_stream = 0;
-  std::int64_t load = 0;              // W of replay.h; 0: not on a link
-  Wide remaining = 0, rate = 0;       // 2^-60 picoseconds
+  std::int64_t load = 0;         // W of replay.h; 0: not on a link
+  Wide remaining = 0, rate = 0;  // 2^-60 picoseconds
   Picoseconds updated = 0;
 };
 
@@ -86,7 +86,10 @@ struct LinkState {
 class Replay {
  public:
   explicit Replay(const PricedWorld& world)
-      : world_(world), earliest_(world.roles.size()), roles_(world.roles.size()), flows_(world.groups.size()),
+      : world_(world),
+        earliest_(world.roles.size()),
+        roles_(world.roles.size()),
+        flows_(world.groups.size()),
         links_(static_cast<std::size_t>(world.links)) {
     result_.timelines.resize(roles_.size());
     for (std::size_t r = 0; r < roles_.size(); ++r) {
@@ -270,8 +273,8 @@ class Replay {
       flow.elements = elements;
     }
     const bool channel = is_point_to_point(op.kind);
-    const bool kind_fits = flow.arrived == 0 || (channel ? is_point_to_point(flow.kind) && flow.kind != op.kind
-                                                         : flow.kind == op.kind);
+    const bool kind_fits =
+        flow.arrived == 0 || (channel ? is_point_to_point(flow.kind) && flow.kind != op.kind : flow.kind == op.kind);
     if (kind_fits && flow.elements == elements && op.group_sequence == flow.sequence &&
         (!channel || (op.kind == OpKind::send) == (flow.group->owner == static_cast<int>(r)))) {
       return;
@@ -279,8 +282,8 @@ class Replay {
     std::ostringstream text;
     text << "rank " << program.rank << " posts " << describe_op(program, id) << " of " << elements
          << " elements as operation " << op.group_sequence << " of a " << name_of(flow.group->group.kind)
-         << " group, where operation " << flow.sequence << " is open: " << name_of(flow.kind) << " of "
-         << flow.elements << " elements";
+         << " group, where operation " << flow.sequence << " is open: " << name_of(flow.kind) << " of " << flow.elements
+         << " elements";
     throw Error(Error::Kind::run, text.str());
   }
 

@@ -1,14 +1,18 @@
-// Deterministic discrete-event replay of Programs on virtual time (design: virtual time is int64 picoseconds; ties break
-// by rank, stream, sequence).
+// Deterministic discrete-event replay of Programs on virtual time (int64 picoseconds; ties break by rank, stream,
+// sequence, and decide nothing: see replay.cpp).
 //
 // A World is a set of roles. Ranks of one role do the same thing at the same time, so one Program stands for all of
-// them. Replaying whole means every rank is its own role; `collapse` proves that a smaller world is equivalent.
+// them. Replaying whole means every rank is its own role; `why_not_collapsible` says when a smaller world is not
+// equivalent. It judges groups, nodes and links; that the ranks of a role record the same ops is the caller's word.
 //
 // Shared resources:
-//   links  All flows in progress on a link share it equally, weighted by how many ranks of their role use it at once. A flow
-//          whose links carry a total weight W runs at duration / (latency + (duration - latency) W).
+//   links  All flows in progress on a link share it equally, weighted by how many ranks of their role use it at once.
+//          A flow whose links carry a total weight W runs at duration / (latency + (duration - latency) W); of several
+//          links the most loaded counts.
 //   SMs    While communication kernels are resident on a rank (waiting or transferring) its compute ops run at
-//          1 - (sum of their sm_permille) / 1000.
+//          1 - (sum of their sm_permille) / 1000, but never below 1/1000.
+//
+// A collective starts when every role among its group's ranks has arrived; a send and a receive when both have.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +42,8 @@ struct ReplayResult {
   Picoseconds step = 0;             ///< when the last op of any role ended
 };
 
-/// Throws Error (run) on deadlock, naming each waiting (rank, stream, op) and what it waits for.
+/// Throws Error (run) on deadlock, naming each waiting (rank, stream, op) and what it waits for, and when members of a
+/// group post different operations.
 ReplayResult replay(const World& world, const CostModel& costs);
 
 }  // namespace benchsuite

@@ -12,8 +12,8 @@
 namespace benchsuite {
 namespace {
 
-using toy::Builder;
 using testing::HasSubstr;
+using toy::Builder;
 
 struct Shape {
   int t = 1, d = 1, p = 1;
@@ -34,7 +34,9 @@ Builder record(const Shape& s, int rank) {
   const int tensor = rank % s.t, data = rank / s.t % s.d, stage = rank / (s.t * s.d);
   Builder out(rank);
   std::mt19937 common(s.seed), own(s.seed * 977 + static_cast<unsigned>(stage) + 1);
-  const auto draw = [](std::mt19937& from, int low, int high) { return low + static_cast<int>(from() % static_cast<unsigned>(high - low + 1)); };
+  const auto draw = [](std::mt19937& from, int low, int high) {
+    return low + static_cast<int>(from() % static_cast<unsigned>(high - low + 1));
+  };
 
   Group tensor_group{GroupKind::tensor, {}}, data_group{GroupKind::data, {}}, model{GroupKind::model_parallel, {}},
       world{GroupKind::world, {}};
@@ -62,12 +64,13 @@ Builder record(const Shape& s, int rank) {
                                        {draw(own, 0, 200), 0, draw(own, 0, 150)}, {last});
       if (draw(own, 0, 1) == 0) waits.push_back(reduce);
       if (draw(own, 0, 2) == 0) {
-        out.transfer(OpKind::reduce_scatter, StreamKind::data, data_group,
-                     {draw(own, 50, 900), 7, draw(own, 0, 150)}, {last});
+        out.transfer(OpKind::reduce_scatter, StreamKind::data, data_group, {draw(own, 50, 900), 7, draw(own, 0, 150)},
+                     {last});
       }
     }
     if (stage + 1 < s.p) {
-      out.transfer(OpKind::send, StreamKind::pipeline_send_next, {GroupKind::pipeline_forward, {rank, next}}, hop, {last});
+      out.transfer(OpKind::send, StreamKind::pipeline_send_next, {GroupKind::pipeline_forward, {rank, next}}, hop,
+                   {last});
     }
   }
   const OpId norm = out.transfer(OpKind::all_reduce, StreamKind::global, model, {draw(common, 1, 50), 1}, {last});
@@ -204,7 +207,8 @@ TEST(Collapse, RefusesUnequalSharing) {
     if (r < 3) ranks.back().transfer(OpKind::send, StreamKind::pipeline_send_next, channel, {100});
     if (r >= 3) ranks.back().transfer(OpKind::receive, StreamKind::pipeline_receive_previous, channel, {100});
   }
-  const CostSource costs = toy::costs([](const OpShape&, const Group& group) { return std::vector<LinkId>{group.ranks[0] / 2}; });
+  const CostSource costs =
+      toy::costs([](const OpShape&, const Group& group) { return std::vector<LinkId>{group.ranks[0] / 2}; });
   const World collapsed{{&ranks[0].program, &ranks[3].program}, {0, 0, 0, 1, 1, 1}};
   EXPECT_THAT(why_not_collapsible(collapsed, costs), HasSubstr("share their links with different flows"));
   const ReplayResult whole = replay(price(whole_world(toy::programs_of(ranks)), costs));

@@ -89,6 +89,7 @@ TEST_F(TinyModel, GemmIsFloorPlusTheLargerOfMathAndTraffic) {
 }
 
 TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
+  profile_.gemm.memory_share = 1;
   profile_.gemm.tiles = {{100, 100, 1.0}};
   // 10 tiles = one wave; 11 = two, as many as 20.
   const Picoseconds one = compute(shape_of(OpKind::gemm, {1000, 100, 900, 1}));

@@ -8,8 +8,8 @@
 namespace benchsuite {
 namespace {
 
-using toy::Builder;
 using testing::HasSubstr;
+using toy::Builder;
 
 const Group kPair{GroupKind::tensor, {0, 1}};
 const Group kForward01{GroupKind::pipeline_forward, {0, 1}};
@@ -143,13 +143,17 @@ TEST(Replay, FlowGoesAtThePaceOfItsMostLoadedLink) {
   for (int r = 0; r < 8; ++r) {
     ranks.emplace_back(r);
     const int first = r / 2 * 2;
-    ranks.back().transfer(OpKind::all_reduce, kTensor, {GroupKind::tensor, {first, first + 1}}, {first == 0 ? 60 : 600});
+    ranks.back().transfer(OpKind::all_reduce, kTensor, {GroupKind::tensor, {first, first + 1}},
+                          {first == 0 ? 60 : 600});
   }
   const auto links = toy::costs([](const OpShape&, const Group& group) {
     switch (group.ranks[0]) {
-      case 0: return std::vector<LinkId>{0, 1};
-      case 4: return std::vector<LinkId>{0};
-      default: return std::vector<LinkId>{1};
+      case 0:
+        return std::vector<LinkId>{0, 1};
+      case 4:
+        return std::vector<LinkId>{0};
+      default:
+        return std::vector<LinkId>{1};
     }
   });
   const auto result = toy::run_whole(ranks, links);
@@ -207,14 +211,17 @@ TEST(ReplayDeadlock, NamesWhoWaitsForWhom) {
   std::vector<Builder> ranks{Builder(0), Builder(1)};
   const OpId reduce0 = ranks[0].transfer(OpKind::all_reduce, kTensor, kPair, {1}, {}, {Phase::backward, 2, 0, 7});
   ranks[0].transfer(OpKind::all_gather, StreamKind::data, other, {1}, {reduce0}, {Phase::forward, 3, 0, 5});
-  const OpId gather1 = ranks[1].transfer(OpKind::all_gather, StreamKind::data, other, {1}, {}, {Phase::forward, 3, 0, 5});
+  const OpId gather1 =
+      ranks[1].transfer(OpKind::all_gather, StreamKind::data, other, {1}, {}, {Phase::forward, 3, 0, 5});
   ranks[1].transfer(OpKind::all_reduce, kTensor, kPair, {1}, {gather1}, {Phase::backward, 2, 0, 7});
   const std::string message = message_of(ranks);
-  EXPECT_THAT(message, HasSubstr("rank 0: all_reduce of layer 7, micro-batch 2 (backward, stream tensor, op 0) waits for "
-                                 "operation 0 of tensor group {0, 1}: missing rank 1, whose all_reduce of layer 7, "
-                                 "micro-batch 2 (backward, stream tensor, op 1) has not started"));
-  EXPECT_THAT(message, HasSubstr("rank 0: all_gather of layer 5, micro-batch 3 (forward, stream data, op 1) waits for "
-                                 "all_reduce of layer 7, micro-batch 2 (backward, stream tensor, op 0) of the same rank"));
+  EXPECT_THAT(message,
+              HasSubstr("rank 0: all_reduce of layer 7, micro-batch 2 (backward, stream tensor, op 0) waits for "
+                        "operation 0 of tensor group {0, 1}: missing rank 1, whose all_reduce of layer 7, "
+                        "micro-batch 2 (backward, stream tensor, op 1) has not started"));
+  EXPECT_THAT(message,
+              HasSubstr("rank 0: all_gather of layer 5, micro-batch 3 (forward, stream data, op 1) waits for "
+                        "all_reduce of layer 7, micro-batch 2 (backward, stream tensor, op 0) of the same rank"));
   EXPECT_THAT(message, HasSubstr("rank 1: all_gather of layer 5, micro-batch 3 (forward, stream data, op 0) waits for "
                                  "operation 0 of data group {0, 1}: missing rank 0"));
 }

@@ -76,8 +76,8 @@ TEST_P(Pipeline, TakesTheGoldenTime) {
   EXPECT_EQ(toy::run_whole(ranks).step, static_cast<Picoseconds>(makespan * kUnit));
 }
 
-// With F = 1 and B = 2 the step takes 3m plus a bubble of 3(p - 1)/v: Narayanan et al. 2021, section 2.2. The group size
-// doesn't matter, nor whether the last group is full.
+// With F = 1 and B = 2 the step takes 3m plus a bubble of 3(p - 1)/v: Narayanan et al. 2021, section 2.2. The group
+// size doesn't matter, nor whether the last group is full.
 INSTANTIATE_TEST_SUITE_P(Makespan, Pipeline,
                          testing::Values(Golden{4, 8, 1, 1, 33}, Golden{4, 2, 1, 1, 15}, Golden{8, 16, 1, 1, 69},
                                          Golden{2, 4, 2, 2, 13.5}, Golden{4, 8, 2, 4, 28.5}, Golden{4, 4, 2, 4, 16.5},
@@ -89,7 +89,9 @@ TEST(Pipeline, TransfersDelayEachHop) {
   std::vector<Builder> ranks;
   for (int r = 0; r < 4; ++r) ranks.push_back(stage(4, 1, 1, 1, r));
   const CostSource slow{[](const OpShape& shape, Site) { return shape.dims[1]; },
-                        [](const OpShape&, const Group&) { return TransferCost{0, 5, 0, {}}; }};
+                        [](const OpShape&, const Group&) {
+                          return TransferCost{0, 5, 0, {}};
+                        }};
   EXPECT_EQ(replay(price(whole_world(toy::programs_of(ranks)), slow)).step, 4 * 3 * kUnit + 6 * 5);
 }
 

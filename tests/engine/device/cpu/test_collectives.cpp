@@ -292,8 +292,9 @@ TEST(Collectives, WaitingForARankThatHasFinishedIsADeadlock) {
   const Watchdog watchdog;
   World world(2);
   TinyProgram& lonely = world.programs[0];
+  const std::uint32_t channel = lonely.group(GroupKind::pipeline_forward, {1, 0});
   lonely.op(collective(OpKind::receive, 1), {writes(lonely.tensor(1))},
-            {.stream = StreamKind::pipeline_receive_previous, .group = lonely.group(GroupKind::pipeline_forward, {1, 0})});
+            {.stream = StreamKind::pipeline_receive_previous, .group = channel});
   const std::string message = world.error();
   EXPECT_NE(message.find("receive 0 of"), std::string::npos) << message;
   EXPECT_NE(message.find("rank 1 has finished"), std::string::npos) << message;
@@ -315,8 +316,10 @@ TEST(Collectives, SixteenRanksManySteps) {
   Tensor x;
   for (TinyProgram& tiny : world.programs) {
     const int rank = tiny.program.rank;
-    const std::uint32_t row = tiny.group(GroupKind::tensor, {rank / 4 * 4, rank / 4 * 4 + 1, rank / 4 * 4 + 2, rank / 4 * 4 + 3});
-    const std::uint32_t column = tiny.group(GroupKind::data, {rank % 4, rank % 4 + 4, rank % 4 + 8, rank % 4 + 12});
+    const int first = rank / 4 * 4, column_of = rank % 4;
+    const std::uint32_t row = tiny.group(GroupKind::tensor, {first, first + 1, first + 2, first + 3});
+    const std::uint32_t column =
+        tiny.group(GroupKind::data, {column_of, column_of + 4, column_of + 8, column_of + 12});
     x = tiny.tensor(1);
     OpId last = tiny.op(shape_of(OpKind::fill, {1}, static_cast<float>(rank)), {writes(x)});
     for (int i = 0; i < 20; ++i) {
