@@ -47,8 +47,9 @@ def datasheet(gpu):
 
 def gpu_block(name, title, data, sheet):
     constants = data["gpus"][sheet["name"]]
-    for key, value in (("sm", sheet["sms"]), ("hbm_bandwidth", sheet["bandwidth"]), ("bf16_tensor_dense", sheet["peak"]["bf16"]),
-                       ("nvlink_per_direction", sheet["nvlink"]), ("fp32", sheet["peak"]["fp32"])):
+    for key, value in (("sm", sheet["sms"]), ("hbm_bandwidth", sheet["bandwidth"]),
+                       ("bf16_tensor_dense", sheet["peak"]["bf16"]), ("nvlink_per_direction", sheet["nvlink"]),
+                       ("fp32", sheet["peak"]["fp32"])):
         if constants[key]["value"] != value:
             raise SystemExit(f"{sheet['name']}.{key}: the tables say {constants[key]['value']}, this script {value}")
     return {
@@ -65,8 +66,8 @@ def dgx(gpu, tables, data, gemm, attention):
     sheet = datasheet(gpu)
     burst = ("aic-a100-sglang", "aic-a100-vllm") if gpu == "A100" else ("aic-h100-trtllm", "aic-h100-vllm")
     only = {"rows": [r for r in gemm["rows"] if not r["source"].endswith("-fp8")]}
-    block, chosen = fit_gemm(only, f"vidur-{gpu.lower()}", burst, sheet["peak"]["bf16"] * 1e12, sheet["bandwidth"] * 1e9,
-                             sheet["sms"])
+    block, chosen = fit_gemm(only, f"vidur-{gpu.lower()}", burst, sheet["peak"]["bf16"] * 1e12,
+                             sheet["bandwidth"] * 1e9, sheet["sms"])
     collectives = intra_node_block(tables, gpu.lower(), sheet["nvlink"])
     body = {"gemm": block, "attention": attention_block(attention, gpu), "memory_ops": memory_block(data, gpu),
             "nvlink": {"bandwidth": stated(sheet["nvlink"], "GB/s", "datasheet"), "collectives": collectives,
@@ -103,7 +104,8 @@ def main():
     parser.add_argument("tables", type=Path, help="folder with gemm.json, attention.json, hardware.json, nccl-tests/")
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent.parent / "cases" / "hardware")
     options = parser.parse_args()
-    data, gemm, attention = (json.loads((options.tables / f"{n}.json").read_text()) for n in ("hardware", "gemm", "attention"))
+    data, gemm, attention = (json.loads((options.tables / f"{name}.json").read_text())
+                             for name in ("hardware", "gemm", "attention"))
 
     profiles = []
     sheet, body, ring, words = dgx("A100", options.tables, data, gemm, attention)
@@ -119,8 +121,8 @@ def main():
     for name, title, nics, rate, nics_source, reason in (
             ("dgx-h100", "DGX H100, 8 x NDR 400 Gb/s", 8, 47, "mlperf-system", near),
             ("dgx-h100-8x100g", "DGX H100 with one 100 Gb/s NIC per GPU", 8, 12, "definition", slow),
-            ("dgx-h100-1x100g", "DGX H100 with a single 100 Gb/s link per node, shared by all GPUs", 1, 12, "definition",
-             slow)):
+            ("dgx-h100-1x100g", "DGX H100 with a single 100 Gb/s link per node, shared by all GPUs", 1, 12,
+             "definition", slow)):
         profile = {**gpu_block(name, title, data, sheet), **body}
         profile["fabric"] = fabric_block(options.tables, lines, nics, rate, nics_source,
                                          "gcp-a3ultra, simai, nccl-1469, nccl-tuning", reason)

@@ -74,9 +74,10 @@ std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoo
   const auto take = [&](const std::string& file, const std::string& name) {
     // A file that can't be parsed is one more violation, so that the others are still reported with it.
     try {
+      const std::size_t before = problems.size();
       SelectedCase next = select_case(file, name, sets, root, problems);
       const bool tagged = selection.tags.empty() || has_tag(next.resolved.source, selection.tags);
-      if (tagged) selected.push_back(std::move(next));
+      if (tagged && problems.size() == before) selected.push_back(std::move(next));
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::io) {
         problems.push_back({"command line", "--case-file", file, error.what(), "check its permissions"});

@@ -24,8 +24,8 @@ double sample_bytes(std::int64_t batch) { return kInt32 * static_cast<double>(ba
 double attention_bytes(const OpShape& shape, double in, double out) {
   const double s = static_cast<double>(shape.dims[0]), b = static_cast<double>(shape.dims[1]);
   const double a = static_cast<double>(shape.dims[2]), d = static_cast<double>(shape.dims[3]);
-  const double part = s * b * a * d;       // one of q, k, v, ctx
-  const double matrix = b * a * s * s;     // scores or probabilities
+  const double part = s * b * a * d;            // one of q, k, v, ctx
+  const double matrix = b * a * s * s;          // scores or probabilities
   const double statistics = kFp32 * b * a * s;  // log-sum-exp
   switch (shape.kind) {
     case OpKind::attention_scores:

@@ -6,7 +6,8 @@ namespace benchsuite {
 
 std::string_view name_of(ModelFamily family) {
   switch (family) {
-    case ModelFamily::gpt: return "gpt";
+    case ModelFamily::gpt:
+      return "gpt";
   }
   return "?";
 }

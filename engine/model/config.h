@@ -17,7 +17,7 @@ enum class ModelFamily : std::uint8_t {
 /// Field names are those of the published rows.
 struct ModelConfig {
   std::string name;
-  std::string source;           ///< where the dimensions are published; may be empty
+  std::string source;  ///< where the dimensions are published; may be empty
   ModelFamily family = ModelFamily::gpt;
   std::int64_t layers = 0;      // L
   std::int64_t hidden = 0;      // h
@@ -35,7 +35,8 @@ struct ModelConfig {
 
 std::string_view name_of(ModelFamily family);
 
-/// Reads a model object. family, layers, hidden, heads, seq and vocab must be there; problems (file, key, value, remedy) go to `problems`.
+/// Reads a model object. family, layers, hidden, heads, seq and vocab must be there; problems (file, key, value,
+/// remedy) go to `problems`.
 ModelConfig read_model(const Json& json, const std::string& file, const std::string& path,
                        std::vector<Violation>& problems);
 

@@ -32,8 +32,10 @@ struct Sizes {
 
 std::string_view id_of(FlopsFormula formula) {
   switch (formula) {
-    case FlopsFormula::gpt_full_v1: return "gpt-full-v1";
-    case FlopsFormula::gpt_causal_v1: return "gpt-causal-v1";
+    case FlopsFormula::gpt_full_v1:
+      return "gpt-full-v1";
+    case FlopsFormula::gpt_causal_v1:
+      return "gpt-causal-v1";
   }
   return "?";
 }
@@ -61,10 +63,10 @@ FlopsCount model_flops(const ModelConfig& model, const Layout& layout, FlopsForm
   const Sizes size(model, layout);
   const bool full = formula == FlopsFormula::gpt_full_v1;
   FlopsCount count{std::string(id_of(formula)), {}};
-  count.terms.push_back({"linear layers", 3 * size.layers * (size.attention_linears() + size.mlp()),
-                         "6 B s L (4 h^2 + 2 h f)"});
-  count.terms.push_back({"attention core", 3 * size.layers * size.attention_core(formula),
-                         full ? "12 B s^2 L h" : "6 B s^2 L h"});
+  count.terms.push_back(
+      {"linear layers", 3 * size.layers * (size.attention_linears() + size.mlp()), "6 B s L (4 h^2 + 2 h f)"});
+  count.terms.push_back(
+      {"attention core", 3 * size.layers * size.attention_core(formula), full ? "12 B s^2 L h" : "6 B s^2 L h"});
   count.terms.push_back({"vocabulary layer", 6 * size.tokens * size.h * size.vocab, "6 B s h V"});
   return count;
 }
@@ -77,8 +79,7 @@ FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsF
   if (recompute.granularity == RecomputeGranularity::full) {
     const std::int64_t chunks = layout.pp * layout.vpp;
     const bool uniform = recompute.method == RecomputeMethod::uniform;
-    const std::int64_t layers =
-        uniform ? model.layers : chunks * std::min(recompute.num_layers, model.layers / chunks);
+    const std::int64_t layers = uniform ? model.layers : chunks * std::min(recompute.num_layers, model.layers / chunks);
     const std::string layer_text = uniform ? "L" : "p v k";
     count.terms.push_back({"recomputed linear layers",
                            static_cast<double>(layers) * (size.attention_linears() + size.mlp()),
@@ -118,7 +119,8 @@ RankParameters rank_parameters(const ModelConfig& model, const Layout& layout, s
   const bool first = stage == 0;
   const bool last = stage == layout.pp - 1;
 
-  // Column-parallel: QKV and FC1 with their biases. Row-parallel: the matrices of attention-out and FC2, not the biases.
+  // Column-parallel: QKV and FC1 with their biases. Row-parallel: the matrices of attention-out and FC2, not the
+  // biases.
   const std::int64_t split_weights = 3 * h * h + 3 * h + h * h + h * f + f + f * h;
   const std::int64_t row_biases = 2 * h;
   const std::int64_t norms = 4 * h;

@@ -1,11 +1,12 @@
 // FLOP and parameter counts of a training step, as versioned formulas with their terms.
 //
-// Multiply-adds count as two, elementwise work as none. Backward costs twice the forward. Two conventions are in use and
-// differ only in the attention core:
+// Multiply-adds count as two, elementwise work as none. Backward costs twice the forward. Two conventions are in use
+// and differ only in the attention core:
 //   gpt-full-v1    the full s x s attention matrix: 72 B s L h^2 (1 + s/6h + V/12Lh) when f = 4h
 //                  (Narayanan et al. 2021, section 3; Korthikanti et al. 2022, appendix A; Megatron-core to 0.11)
 //   gpt-causal-v1  the half a causal mask leaves: s/12h in place of s/6h (Megatron-core from 0.12)
-// B is the global batch in samples, V the padded vocabulary. MFU is model FLOPs over peak, HFU hardware FLOPs over peak.
+// B is the global batch in samples, V the padded vocabulary. MFU is model FLOPs over peak, HFU hardware FLOPs over
+// peak.
 #pragma once
 
 #include <cstdint>

@@ -35,16 +35,19 @@ struct Letters {
 
 std::int64_t in_flight(const Letters& n, ScheduleKind schedule, std::int64_t stage) {
   switch (schedule) {
-    case ScheduleKind::gpipe: return n.m;
-    case ScheduleKind::one_f_one_b: return std::min(n.p - stage, n.m);
+    case ScheduleKind::gpipe:
+      return n.m;
+    case ScheduleKind::one_f_one_b:
+      return std::min(n.p - stage, n.m);
     case ScheduleKind::interleaved:
       return std::min(2 * (n.p - 1 - stage) + (n.v - 1) * n.g + 1, n.m * n.v);
   }
   return 0;
 }
 
-/// Micro-batches of the first stage's first chunk whose backward is to come, at the most. The paper's p is v = 1, m >= p.
-/// Interleaved: of `count` forwards in table order, all of chunk 0 come first in each group; of as many backwards, last.
+/// Micro-batches of the first stage's first chunk whose backward is to come, at the most. The paper's p is v = 1, m >=
+/// p. Interleaved: of `count` forwards in table order, all of chunk 0 come first in each group; of as many backwards,
+/// last.
 std::int64_t embedded_in_flight(const Letters& n, ScheduleKind schedule) {
   const std::int64_t all = in_flight(n, schedule, 0);
   if (schedule != ScheduleKind::interleaved) return all;
@@ -69,7 +72,8 @@ double sum(const std::vector<BytesTerm>& terms) {
 
 /// One layer, nothing fully recomputed.
 std::vector<BytesTerm> layer_terms(const Letters& n, const Layout& layout, bool masks) {
-  const bool core = layout.attention == AttentionKernel::unfused && !layout.recompute.selects(RecomputeModule::core_attn);
+  const bool core =
+      layout.attention == AttentionKernel::unfused && !layout.recompute.selects(RecomputeModule::core_attn);
   const bool norm_outputs = !layout.recompute.selects(RecomputeModule::layernorm);
   const bool mlp_inside = !layout.recompute.selects(RecomputeModule::mlp);
   const std::string r = layout.sequence_parallel ? "/t" : "";
@@ -128,8 +132,9 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
 
   if (stage == 0 && masks) {
     const auto embedded = static_cast<double>(embedded_in_flight(n, layout.schedule));
-    saved.outside.push_back({"embedding dropout mask", embedded * n.x() / n.repl,
-                             std::string("s b h") + (layout.sequence_parallel ? "/t" : "") + " x micro-batches in flight"});
+    saved.outside.push_back(
+        {"embedding dropout mask", embedded * n.x() / n.repl,
+         std::string("s b h") + (layout.sequence_parallel ? "/t" : "") + " x micro-batches in flight"});
   }
   if (stage == n.p - 1) {
     // Only GPipe lets a second micro-batch reach the head before the first one has gone back.
@@ -171,7 +176,8 @@ void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, Site
                 std::int64_t all_reduces, std::int64_t gathers, std::int64_t scatters, bool recomputed) {
   const double half = (n.t - 1) / n.t * n.e * n.x();
   const std::int64_t passes = layers * n.m;
-  const std::string each = recomputed ? " for each layer recomputed and micro-batch" : " for each layer and micro-batch";
+  const std::string each =
+      recomputed ? " for each layer recomputed and micro-batch" : " for each layer and micro-batch";
   const auto add = [&](OpKind op, std::int64_t times, double bytes, const std::string& formula) {
     volumes.add(GroupKind::tensor, op, site, static_cast<double>(passes * times) * bytes, passes * times,
                 std::to_string(times) + " " + formula + each, recomputed);

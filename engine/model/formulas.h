@@ -26,14 +26,14 @@ struct BytesTerm {
 
 /// Activations kept from forward to backward.
 struct SavedActivations {
-  std::vector<BytesTerm> layer;     ///< of one layer that is not fully recomputed, one micro-batch
-  double layer_bytes = 0;           ///< their sum
-  double input_bytes = 0;           ///< one layer input: what full recompute keeps in place of a layer
-  double chunk_bytes = 0;           ///< of one model chunk, one micro-batch, under the recompute policy
+  std::vector<BytesTerm> layer;       ///< of one layer that is not fully recomputed, one micro-batch
+  double layer_bytes = 0;             ///< their sum
+  double input_bytes = 0;             ///< one layer input: what full recompute keeps in place of a layer
+  double chunk_bytes = 0;             ///< of one model chunk, one micro-batch, under the recompute policy
   std::int64_t chunks_in_flight = 0;  ///< chunk-forwards awaiting their backward, at the most
-  double transient_bytes = 0;       ///< made again while backward runs: the layers recomputed at once, less their input
-  double layers_total = 0;          ///< chunk_bytes x chunks_in_flight: what figure 1 of the paper plots
-  std::vector<BytesTerm> outside;   ///< embedding and head, of all micro-batches in flight
+  double transient_bytes = 0;      ///< made again while backward runs: the layers recomputed at once, less their input
+  double layers_total = 0;         ///< chunk_bytes x chunks_in_flight: what figure 1 of the paper plots
+  std::vector<BytesTerm> outside;  ///< embedding and head, of all micro-batches in flight
   double outside_bytes = 0;
 };
 
@@ -46,7 +46,8 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
                                    std::int64_t stage);
 
 /// Bytes of parameter, gradient, master copy and Adam moments for each parameter: 18 for 16-bit parameters with fp32
-/// gradients, 6 + 12/d when the optimizer state is sharded (ZeRO-1); 16 and 8 + 8/d in fp32, which needs no master copy.
+/// gradients, 6 + 12/d when the optimizer state is sharded (ZeRO-1); 16 and 8 + 8/d in fp32, which needs no master
+/// copy.
 double state_bytes_per_parameter(const Layout& layout, const Stack& stack);
 
 /// What one rank sends by one kind of op at one place.

@@ -6,51 +6,66 @@ namespace benchsuite {
 
 std::string_view name_of(RecomputeGranularity granularity) {
   switch (granularity) {
-    case RecomputeGranularity::none: return "none";
-    case RecomputeGranularity::selective: return "selective";
-    case RecomputeGranularity::full: return "full";
+    case RecomputeGranularity::none:
+      return "none";
+    case RecomputeGranularity::selective:
+      return "selective";
+    case RecomputeGranularity::full:
+      return "full";
   }
   return "?";
 }
 
 std::string_view name_of(RecomputeMethod method) {
   switch (method) {
-    case RecomputeMethod::uniform: return "uniform";
-    case RecomputeMethod::block: return "block";
+    case RecomputeMethod::uniform:
+      return "uniform";
+    case RecomputeMethod::block:
+      return "block";
   }
   return "?";
 }
 
 std::string_view name_of(RecomputeModule module) {
   switch (module) {
-    case RecomputeModule::core_attn: return "core_attn";
-    case RecomputeModule::layernorm: return "layernorm";
-    case RecomputeModule::mlp: return "mlp";
+    case RecomputeModule::core_attn:
+      return "core_attn";
+    case RecomputeModule::layernorm:
+      return "layernorm";
+    case RecomputeModule::mlp:
+      return "mlp";
   }
   return "?";
 }
 
 std::string_view name_of(AttentionKernel attention) {
   switch (attention) {
-    case AttentionKernel::unfused: return "unfused";
-    case AttentionKernel::flash: return "flash";
+    case AttentionKernel::unfused:
+      return "unfused";
+    case AttentionKernel::flash:
+      return "flash";
   }
   return "?";
 }
 
 std::string_view name_of(TensorPlacement placement) {
   switch (placement) {
-    case TensorPlacement::packed: return "packed";
-    case TensorPlacement::across_nodes: return "across_nodes";
+    case TensorPlacement::packed:
+      return "packed";
+    case TensorPlacement::across_nodes:
+      return "across_nodes";
   }
   return "?";
 }
 
 std::string_view name_of(ScheduleKind schedule) {
   switch (schedule) {
-    case ScheduleKind::gpipe: return "gpipe";
-    case ScheduleKind::one_f_one_b: return "1f1b";
-    case ScheduleKind::interleaved: return "interleaved";
+    case ScheduleKind::gpipe:
+      return "gpipe";
+    case ScheduleKind::one_f_one_b:
+      return "1f1b";
+    case ScheduleKind::interleaved:
+      return "interleaved";
   }
   return "?";
 }
@@ -113,9 +128,10 @@ void read_recompute_object(ObjectReader& reader, RecomputeConfig& out) {
   if (!known) return;
 
   if (full && !reader.has("method")) {
-    reader.problem("method", "full recompute needs a method",
-                   "add \"method\": \"uniform\" (all layers, in chunks of num_layers) or \"block\" (the first num_layers "
-                   "of each chunk)");
+    reader.problem(
+        "method", "full recompute needs a method",
+        "add \"method\": \"uniform\" (all layers, in chunks of num_layers) or \"block\" (the first num_layers "
+        "of each chunk)");
   }
   if (full && !reader.has("num_layers")) {
     reader.problem("num_layers", "full recompute needs the number of layers",
@@ -124,7 +140,8 @@ void read_recompute_object(ObjectReader& reader, RecomputeConfig& out) {
   const std::string word(name_of(out.granularity));
   for (const char* key : {"method", "num_layers"}) {
     if (!full && reader.has(key)) {
-      reader.problem(key, "means nothing with granularity \"" + word + "\"", "remove it or set granularity to \"full\"");
+      reader.problem(key, "means nothing with granularity \"" + word + "\"",
+                     "remove it or set granularity to \"full\"");
     }
   }
   if (!selective && reader.has("modules")) {

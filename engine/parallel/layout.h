@@ -23,9 +23,9 @@ enum class TensorPlacement : std::uint8_t {
 
 struct RecomputeConfig {
   RecomputeGranularity granularity = RecomputeGranularity::none;
-  RecomputeMethod method = RecomputeMethod::uniform;                       ///< full only
-  std::int64_t num_layers = 1;                                             ///< full only: k
-  std::vector<RecomputeModule> modules = {RecomputeModule::core_attn};     ///< selective only
+  RecomputeMethod method = RecomputeMethod::uniform;                    ///< full only
+  std::int64_t num_layers = 1;                                          ///< full only: k
+  std::vector<RecomputeModule> modules = {RecomputeModule::core_attn};  ///< selective only
 
   /// Whether the selective policy recomputes `module`.
   bool selects(RecomputeModule module) const;

@@ -29,7 +29,8 @@ Coordinates RankGrid::coordinates(int rank) const {
 }
 
 int RankGrid::rank_at(const Coordinates& at) const {
-  CHECK(at.tp >= 0 && at.tp < tp_ && at.cp >= 0 && at.cp < cp_ && at.dp >= 0 && at.dp < dp_ && at.pp >= 0 && at.pp < pp_)
+  CHECK(at.tp >= 0 && at.tp < tp_ && at.cp >= 0 && at.cp < cp_ && at.dp >= 0 && at.dp < dp_ && at.pp >= 0 &&
+        at.pp < pp_)
       << "tp " << at.tp << ", cp " << at.cp << ", dp " << at.dp << ", pp " << at.pp;
   return static_cast<int>(at.tp + tp_ * (at.cp + cp_ * (at.dp + dp_ * at.pp)));
 }
@@ -108,10 +109,10 @@ Placement place(const Layout& layout, int gpus_per_node) {
   const int nodes = div_ceil(world, gpus_per_node);
   const bool across = layout.placement == TensorPlacement::across_nodes;
   if (across && (layout.tp == 1 || nodes == 1)) {
-    const std::string problem =
-        layout.tp == 1 ? "there is no tensor group to spread: layout.tp is 1"
-                       : "all " + std::to_string(world) + " ranks fit in one node of " + std::to_string(gpus_per_node) +
-                             " GPUs, so no tensor group can cross nodes";
+    const std::string problem = layout.tp == 1
+                                    ? "there is no tensor group to spread: layout.tp is 1"
+                                    : "all " + std::to_string(world) + " ranks fit in one node of " +
+                                          std::to_string(gpus_per_node) + " GPUs, so no tensor group can cross nodes";
     throw Error({Violation{"", "layout.placement", "\"across_nodes\"", problem, "set layout.placement to \"packed\""}});
   }
   Placement placement;

@@ -31,8 +31,8 @@ class RankGrid {
   Group world_group() const;
   /// First and last stage of the rank's pipeline; one rank when p = 1.
   Group embedding(int rank) const;
-  /// Activations from the rank's stage to the next, wrapping from the last to the first (interleaved). The four channels
-  /// need p > 1; with p = 2 both neighbours are the same rank, and the kinds keep the two directions apart.
+  /// Activations from the rank's stage to the next, wrapping from the last to the first (interleaved). The four
+  /// channels need p > 1; with p = 2 both neighbours are the same rank, and the kinds keep the two directions apart.
   Group channel_to_next(int rank) const;
   Group channel_from_previous(int rank) const;
   /// Gradients, the other way.

@@ -22,7 +22,8 @@ std::int64_t smallest_group(std::int64_t micro_batches, std::int64_t pipeline) {
   return group;
 }
 
-/// Virtual index -> (micro-batch, chunk): group by group, within it chunk by chunk, within it micro-batch by micro-batch.
+/// Virtual index -> (micro-batch, chunk): group by group, within it chunk by chunk, within it micro-batch by
+/// micro-batch.
 std::vector<Step> forward_table(const ScheduleShape& shape) {
   std::vector<Step> table;
   table.reserve(static_cast<std::size_t>(total_passes(shape)));
@@ -80,7 +81,8 @@ std::vector<Violation> schedule_violations(const ScheduleShape& shape) {
     add("layout.microbatch_group", g, "larger than the " + micro_batches + " of a step", advice);
   } else if (!group_fits(m, g, p)) {
     add("layout.microbatch_group", g,
-        "the last group of the " + micro_batches + " would have " + std::to_string(m % g) + ", fewer than the " + stages,
+        "the last group of the " + micro_batches + " would have " + std::to_string(m % g) + ", fewer than the " +
+            stages,
         advice + ", or choose layout.global_batch so that every replica has a multiple of " + std::to_string(g));
   }
   return problems;
@@ -90,8 +92,10 @@ std::int64_t warmup_forwards(const ScheduleShape& shape, std::int64_t rank) {
   CHECK(rank >= 0 && rank < shape.pipeline) << "rank " << rank << " of " << shape.pipeline;
   const std::int64_t behind = shape.pipeline - rank - 1;
   switch (shape.kind) {
-    case ScheduleKind::gpipe: return shape.micro_batches;
-    case ScheduleKind::one_f_one_b: return std::min(behind, shape.micro_batches);
+    case ScheduleKind::gpipe:
+      return shape.micro_batches;
+    case ScheduleKind::one_f_one_b:
+      return std::min(behind, shape.micro_batches);
     case ScheduleKind::interleaved:
       return std::min(2 * behind + (shape.chunks - 1) * shape.group, total_passes(shape));
   }

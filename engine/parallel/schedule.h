@@ -20,10 +20,10 @@ struct Step {
 /// p, v, m, g as in letters.h. For gpipe and one_f_one_b v must be 1 and g is ignored.
 struct ScheduleShape {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  std::int64_t pipeline = 1;      // p
-  std::int64_t chunks = 1;        // v
-  std::int64_t micro_batches = 1; // m
-  std::int64_t group = 1;         // g, interleaved only
+  std::int64_t pipeline = 1;       // p
+  std::int64_t chunks = 1;         // v
+  std::int64_t micro_batches = 1;  // m
+  std::int64_t group = 1;          // g, interleaved only
 };
 
 /// Every rule the shape breaks, in words with remedy; empty when it can run. Keys are layout keys.

@@ -29,9 +29,9 @@ struct Stack {
 
   // Memory outside the Program, per rank. 0 where no public document states a figure; memory_source says which.
   std::string memory_source;
-  std::int64_t context_bytes = 0;        ///< CUDA context and loaded kernels
-  std::int64_t communicator_bytes = 0;   ///< NCCL buffers, per communicator
-  std::int64_t workspace_bytes = 0;      ///< GEMM workspace of the compute stream
+  std::int64_t context_bytes = 0;       ///< CUDA context and loaded kernels
+  std::int64_t communicator_bytes = 0;  ///< NCCL buffers, per communicator
+  std::int64_t workspace_bytes = 0;     ///< GEMM workspace of the compute stream
 
   friend bool operator==(const Stack&, const Stack&) = default;
 };

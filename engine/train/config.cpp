@@ -110,7 +110,8 @@ class Validator {
       add("layout.cp", text(layout_.cp), "context parallelism is not in the engine", "set it to 1");
     }
     if (layout_.ep != 1) {
-      add("layout.ep", text(layout_.ep), "expert parallelism is not in the engine: its models are dense", "set it to 1");
+      add("layout.ep", text(layout_.ep), "expert parallelism is not in the engine: its models are dense",
+          "set it to 1");
     }
     if (layout_.zero_stage == 2 || layout_.zero_stage == 3) {
       add("layout.zero_stage", text(layout_.zero_stage), "this ZeRO stage is not in the engine",
@@ -155,8 +156,8 @@ class Validator {
         add("model.layers", text(model_.layers),
             "is not a multiple of layout.pp x layout.vpp = " + text(layout_.pp) + " x " + text(layout_.vpp) + " = " +
                 text(chunks),
-            "choose a product among " + divisors(model_.layers, chunks) + ", or model.layers = " +
-                multiples(model_.layers, chunks));
+            "choose a product among " + divisors(model_.layers, chunks) +
+                ", or model.layers = " + multiples(model_.layers, chunks));
       }
     }
     if (sound({"layout.global_batch", "layout.micro_batch", "layout.dp"})) {
@@ -241,7 +242,8 @@ std::vector<std::string> notes(const TrainConfig& config) {
   std::vector<std::string> sentences;
   if (layout.recompute.selects(RecomputeModule::core_attn) && layout.attention == AttentionKernel::flash) {
     sentences.push_back(
-        "layout.recompute: recomputing core_attn is pointless with flash attention, which stores no attention matrix; it "
+        "layout.recompute: recomputing core_attn is pointless with flash attention, which stores no attention matrix; "
+        "it "
         "costs a second forward of the kernel and frees almost nothing.");
   }
   if (layout.zero_stage == 1 && layout.dp * layout.cp == 1) {

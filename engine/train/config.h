@@ -17,8 +17,8 @@ struct TrainConfig {
   Stack stack;
 };
 
-/// Everything that keeps the configuration from running, each with key (model.*, layout.*), value and remedy; empty when
-/// it can run. A rule whose own inputs are already refused is not judged. `file` is where the user wrote it.
+/// Everything that keeps the configuration from running, each with key (model.*, layout.*), value and remedy; empty
+/// when it can run. A rule whose own inputs are already refused is not judged. `file` is where the user wrote it.
 std::vector<Violation> validate(const TrainConfig& config, const std::string& file);
 
 /// What can run but is probably not meant, one sentence each. Assumes a valid configuration.

@@ -94,6 +94,9 @@ class Host {
       float* values = rank.data(parameter.value);
       for_each_element(parameter, [&](std::int64_t local, std::int64_t global) {
         values[local] = initial_value(options_.seed, parameter, global, config_.model.layers);
+        if (global == options_.nudge.index && parameter.name == options_.nudge.parameter) {
+          values[local] += options_.nudge.by;
+        }
       });
     }
   }

@@ -13,12 +13,20 @@
 
 namespace benchsuite {
 
+/// Adds `by` to one element of a global parameter at the start: for difference quotients.
+struct Nudge {
+  std::string parameter;
+  std::int64_t index = 0;
+  float by = 0;
+};
+
 struct CpuTrainingOptions {
   int steps = 1;
   std::uint64_t seed = 1234;
   float learning_rate = 1e-3f, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f;
   OptimizerConfig optimizer;
   Faults faults;
+  Nudge nudge;
   bool poison = false;             ///< fill memory with NaN outside lifetimes
   bool collect_gradients = false;  ///< of the last step, before they are cleared
 };

@@ -48,7 +48,6 @@ class StepRecorder {
   void allocate_inputs();
   void clear_gradients();
   void run_schedule();
-  void run(const Step& step, Transport& transport);
   void finish_gradients();
   void sum_tied_embedding();
   void sum_sequence_parallel_gradients();
@@ -95,11 +94,12 @@ void StepRecorder::clear_gradients() {
 }
 
 void StepRecorder::run_schedule() {
-  const std::vector<Step> steps = schedule(shape_of(context_.layout), context_.at.pp);
-  Transport transport(context_);
+  const ScheduleTimes times(shape_of(context_.layout));
+  const std::vector<Step>& steps = times.steps(context_.at.pp);
+  Transport transport(context_, times);
   transport.post_receive(steps.front());
   for (std::size_t k = 0; k < steps.size(); ++k) {
-    transport.settle();
+    transport.begin(k);
     const Tensor input = transport.take();
     const bool more = k + 1 < steps.size();
     if (transport.overlapped() && more) transport.post_receive(steps[k + 1]);
@@ -122,7 +122,7 @@ void StepRecorder::run_schedule() {
     transport.send(step, result);
     if (!transport.overlapped() && more) transport.post_receive(steps[k + 1]);
   }
-  transport.settle();
+  transport.finish();
 }
 
 void StepRecorder::reduce(const Bucket& bucket) {

@@ -2,19 +2,16 @@
 
 namespace benchsuite {
 
-Transport::Transport(ModelContext& context)
+Transport::Transport(ModelContext& context, const ScheduleTimes& times)
     : context_(context),
+      times_(times),
       overlapped_(context.layout.schedule == ScheduleKind::interleaved ? context.stack.overlaps_pipeline_interleaved
-                                                                       : context.stack.overlaps_pipeline) {}
+                                                                       : context.stack.overlaps_pipeline),
+      sends_block_(!overlapped_ && context.layout.schedule != ScheduleKind::interleaved) {}
 
 bool Transport::needs_input(const Step& step) const {
   if (step.kind == Step::Kind::forward) return !(context_.first_stage() && step.chunk == 0);
   return !(context_.last_stage() && step.chunk == context_.layout.vpp - 1);
-}
-
-bool Transport::has_successor(const Step& step) const {
-  if (step.kind == Step::Kind::forward) return !(context_.last_stage() && step.chunk == context_.layout.vpp - 1);
-  return !(context_.first_stage() && step.chunk == 0);
 }
 
 namespace {
@@ -57,8 +54,17 @@ Tensor Transport::take() {
   return tensor;
 }
 
+/// When the receive of the result of `step` is posted at the latest, in schedule time.
+std::int64_t Transport::taken_at(const Step& step) const {
+  const ScheduleTimes::Consumer consumer = times_.consumer_of(context_.at.pp, step);
+  const std::size_t index = times_.index_of(consumer.rank, consumer.step);
+  if (index == 0) return 0;  // posted before the first step
+  const StepTime& before = times_.at(consumer.rank, index - 1);
+  return overlapped_ ? before.start : before.end;
+}
+
 void Transport::send(const Step& step, const Tensor& result) {
-  if (!has_successor(step)) {
+  if (times_.consumer_of(context_.at.pp, step).rank < 0) {
     CHECK(!result.valid()) << "a result nobody takes";
     return;
   }
@@ -67,15 +73,36 @@ void Transport::send(const Step& step, const Tensor& result) {
   context_.rec.communicate(forward ? StreamKind::pipeline_send_next : StreamKind::pipeline_send_previous,
                            forward ? context_.to_next : context_.to_previous, message(OpKind::send, result),
                            {reads(result)});
-  context_.rec.release(result);
+  if (sends_block_) {
+    context_.rec.release(result);
+  } else {
+    sent_.push_back({result, taken_at(step)});
+  }
 }
 
 void Transport::settle() {
   if (overlapped_) return;
-  for (const StreamKind stream : {StreamKind::pipeline_send_next, StreamKind::pipeline_receive_previous,
-                                  StreamKind::pipeline_send_previous, StreamKind::pipeline_receive_next}) {
-    context_.rec.order(stream, StreamKind::compute);
-  }
+  context_.rec.order(StreamKind::pipeline_receive_previous, StreamKind::compute);
+  context_.rec.order(StreamKind::pipeline_receive_next, StreamKind::compute);
+  if (!sends_block_) return;
+  context_.rec.order(StreamKind::pipeline_send_next, StreamKind::compute);
+  context_.rec.order(StreamKind::pipeline_send_previous, StreamKind::compute);
+}
+
+void Transport::begin(std::size_t index) {
+  settle();
+  const std::int64_t now = times_.at(context_.at.pp, index).start;
+  std::erase_if(sent_, [&](const Sent& sent) {
+    if (sent.taken_at > now) return false;
+    context_.rec.release(sent.tensor);
+    return true;
+  });
+}
+
+void Transport::finish() {
+  settle();
+  for (const Sent& sent : sent_) context_.rec.release(sent.tensor);
+  sent_.clear();
 }
 
 }  // namespace benchsuite

@@ -1,22 +1,36 @@
 // Moves activations and their gradients between pipeline stages (megatron-core p2p_communication.py).
 //
-// Receives are posted one step ahead. Blocking (1F1B in megatron-core): after the compute of a step its result is sent and the
-// next input received, and compute waits for both. Overlapped (interleaved): the next receive is posted before the compute of
-// a step and waited for where its tensor is used; sends are not waited for.
+// A send and its receive are a rendezvous: the transfer starts when both are posted. Receives are posted one step ahead.
+//
+//   blocking    (1F1B in megatron-core) After the compute of a step its result is sent and the next input received; compute
+//               waits for both. Interleaved: for the receive only, since a rank's next receive need not be the one its
+//               neighbour's send waits for.
+//   overlapped  The next receive is posted before the compute of a step and waited for where its tensor is used; sends are
+//               not waited for.
+//
+// Compute must never wait for a send whose receive is not sure to be posted without it, not even to reuse the sent tensor's
+// memory: that would deadlock. So a sent tensor is released only at a step that cannot come before the step at which the other
+// rank posts the receive; ScheduleTimes knows.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "engine/model/model_context.h"
-#include "engine/parallel/schedule.h"
+#include "engine/parallel/schedule_times.h"
 
 namespace benchsuite {
 
 class Transport {
  public:
-  explicit Transport(ModelContext& context);
+  Transport(ModelContext& context, const ScheduleTimes& times);
 
   bool overlapped() const { return overlapped_; }
+
+  /// Step `index` of this rank begins: compute waits for what blocks it, sent tensors that are surely taken are released.
+  void begin(std::size_t index);
+  /// All steps are recorded: releases what is left.
+  void finish();
 
   /// Whether `step` takes a tensor from another stage; posts the receive if so and keeps it until `take`.
   void post_receive(const Step& step);
@@ -24,16 +38,22 @@ class Transport {
   Tensor take();
   /// Sends the result of `step` on, if another stage needs it, and releases it.
   void send(const Step& step, const Tensor& result);
-  /// Blocking only: compute waits for what was sent and received so far.
-  void settle();
-
  private:
   bool needs_input(const Step& step) const;
-  bool has_successor(const Step& step) const;
+  void settle();
+  std::int64_t taken_at(const Step& step) const;
+
+  struct Sent {
+    Tensor tensor;
+    std::int64_t taken_at = 0;  ///< no step that starts from this time on is needed for the receive to be posted
+  };
 
   ModelContext& context_;
+  const ScheduleTimes& times_;
   bool overlapped_;
+  bool sends_block_;
   std::optional<Tensor> received_;
+  std::vector<Sent> sent_;
 };
 
 }  // namespace benchsuite

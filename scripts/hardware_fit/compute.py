@@ -52,11 +52,13 @@ def fit_gemm(table, sustained_prefix, burst_prefixes, peak, bandwidth, sms):
     grid = grids[chosen]
 
     def rate(low, high):
-        return median([row[0] * row[1] * row[2] / row[3] for row in grid if low <= row[3] < high and min(row[:3]) >= 1024])
+        return median([row[0] * row[1] * row[2] / row[3] for row in grid
+                       if low <= row[3] < high and min(row[:3]) >= 1024])
 
     slows = rate(0.1, 1e9) < rate(0.3e-3, 3e-3)
     rows = [row for row in grid if row[3] <= 3e-3]
-    smooth, smooth_error = fit_positive(lambda p, r: gemm_time(p, r, peak, bandwidth, sms, False), rows, (4.0, 0.8, 120.0))
+    smooth, smooth_error = fit_positive(lambda p, r: gemm_time(p, r, peak, bandwidth, sms, False), rows,
+                                        (4.0, 0.8, 120.0))
     tiled, tiled_error = fit_positive(lambda p, r: gemm_time(p, r, peak, bandwidth, sms, True), rows,
                                       (4.0, 0.85, 120.0, 0.95, 0.85))
     use_tiles = tiled_error["median"] < 0.9 * smooth_error["median"]
@@ -74,7 +76,7 @@ def fit_gemm(table, sustained_prefix, burst_prefixes, peak, bandwidth, sms):
         out["sustained_over_burst"] = measured(
             median(pairs), "ratio", "vidur", len(pairs),
             {"median": rounded(median(spread), 2), "p90": rounded(quantile(spread, 0.9), 2)},
-            note="same shapes above 60 GFLOP in a sustained collection; long kernels of the burst grid show the same loss")
+            note="same shapes above 60 GFLOP in a sustained collection; long kernels of the burst grid slow down too")
     else:
         long_kernels = [row for row in grid if row[3] >= 0.1]
         out["sustained_over_burst"] = stated(
@@ -183,22 +185,25 @@ def memory_block(table, gpu):
         for name, op in (("layernorm", "layernorm"), ("softmax", "softmax")):
             share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= 8192)
             ops[name] = measured(share, SHARE, "llmcompass", count, error)
-        fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == "softmax" and r["dtype"] == "fp32"
-                and "A100" in r["gpu"]]
-        entropy = proxy(median(fp32), SHARE, "neusight", "passes over fp32 rows; the nearest measured kernel is fp32 softmax")
+        fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"]
+                if r["op"] == "softmax" and r["dtype"] == "fp32" and "A100" in r["gpu"]]
+        entropy = proxy(median(fp32), SHARE, "neusight",
+                        "passes over fp32 rows; the nearest measured kernel is fp32 softmax")
     else:
         ops["add"] = proxy(median(quack(table, "RMSNorm", "QuACK", ("4K", "8K", "16K"))), SHARE, "quack",
                            "no H100 elementwise measurement far beyond the L2; tuned RMSNorm, one read and one write")
-        ops["gelu"] = proxy(gelu["value"], SHARE, "llmcompass", "no H100 measurement; A100's share of its HBM bandwidth")
-        ops["layernorm"] = proxy(median(quack(table, "RMSNorm", "cuDNN", ("1K", "2K", "4K", "8K", "16K"))), SHARE, "quack",
-                                 "no H100 LayerNorm measurement; cuDNN RMSNorm, row lengths 1k to 16k")
+        ops["gelu"] = proxy(gelu["value"], SHARE, "llmcompass",
+                            "no H100 measurement; A100's share of its HBM bandwidth")
+        ops["layernorm"] = proxy(median(quack(table, "RMSNorm", "cuDNN", ("1K", "2K", "4K", "8K", "16K"))), SHARE,
+                                 "quack", "no H100 LayerNorm measurement; cuDNN RMSNorm, row lengths 1k to 16k")
         ops["softmax"] = median_share(quack(table, "Softmax", "torch.compile", ("1K", "2K", "4K", "8K")), "quack",
                                       note="torch.compile, row lengths 1k to 8k")
-        entropy = proxy(median(quack(table, "Cross-Entropy", "torch.compile", ("8K", "16K", "32K", "65K"))), SHARE, "quack",
+        entropy = proxy(median(quack(table, "Cross-Entropy", "torch.compile", ("8K", "16K", "32K", "65K"))), SHARE,
+                        "quack",
                         "passes over fp32 rows; the nearest measured kernel is the whole compiled cross-entropy")
     # 4 x 16 x 2048 x 2048 probabilities in 1.2 ms: 2 bytes read, 2 written, 1 of mask.
     ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / a100, SHARE, "cookbook",
-                           "one measurement, on an A100-class GPU that is not named; taken as share of its HBM bandwidth",
+                           "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
                            rows=1)
     for op in ("ce_max", "ce_sum", "ce_loss", "ce_backward"):
         ops[op] = entropy

@@ -38,7 +38,8 @@ def intra_node_block(tables, system, nvlink):
         fits = [fit_positive(time, rows, (10.0, share * nvlink, 0.005)) for share in (0.5, 0.65, 0.8)]
         p, error = min(fits, key=lambda fit: fit[1]["median"] + fit[1]["p90"])
         out.append({"op": op, "ranks": ranks, "a": rounded(p[0]), "busbw": rounded(min(p[1], cap)),
-                    "c": rounded(p[2]) if p[2] > 1e-6 else 0.0, "source": source, "rows": len(rows), "fit_error": error})
+                    "c": rounded(p[2]) if p[2] > 1e-6 else 0.0, "source": source, "rows": len(rows),
+                    "fit_error": error})
 
     found = {}
     for op, ranks, size, time in numbers(tables / f"nccl-tests/{system}-2to8gpu-1node-all-ops-aiconfigurator.txt",

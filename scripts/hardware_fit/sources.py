@@ -21,7 +21,7 @@ SOURCES = {
     "quack": "Dao-AILab/quack (Apache-2.0) bf16 single-row kernel benchmark figure, H100",
     "cookbook": "EleutherAI/cookbook (Apache-2.0) sample transformer results; an A100-class GPU that is not named",
     "aic-nccl": "ai-dynamo/aiconfigurator (Apache-2.0): nccl-tests tables of one node, 2, 4 and 8 GPUs",
-    "calculon": "calculon-ai/calculon (BSD) system files: NVLink collectives take 15 % of the processor, InfiniBand 2 %",
+    "calculon": "calculon-ai/calculon system files: NVLink collectives take 15 % of the processor, InfiniBand 2 %",
     "nccl-maintainers": "NVIDIA/nccl-tests issues 119 and 290, maintainers: usable 24 GB/s per 200 Gb/s NIC, 12 per "
                         "100 Gb/s, 46 to 48 per 400 Gb/s",
     "nccl-tuning": "NVIDIA/nccl src/graph/tuning.cc (BSD): hardware latencies of ring steps, NVLink and network",

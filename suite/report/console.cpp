@@ -56,30 +56,43 @@ const char* code_of(Verdict verdict) {
 }
 
 std::string variants_table(const CaseResult& result, const Paint& paint) {
-  TextTable table({{"variant", TextTable::left, 24}, {"step"}, {"MFU"}, {"HFU"}, {"busy"}, {"bubble | formula"}, {"exposed TP"},
-                   {"recompute"}, {"peak / capacity"}, {"ratio"}});
+  TextTable table({{"variant", TextTable::left, 24},
+                   {"step"},
+                   {"MFU"},
+                   {"HFU"},
+                   {"busy"},
+                   {"bubble | formula"},
+                   {"exposed TP"},
+                   {"recompute"},
+                   {"peak / capacity"},
+                   {"ratio"}});
   const std::vector<std::optional<double>> ratios = step_ratios(result);
   std::string notes;
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& v = result.variants[i];
     if (!(v.iteration_s > 0)) {
       table.add({v.id, std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–"});
-      notes += fmt::format("  {}: {}\n", one_line(v.id), one_line(v.reason_code + (v.reason.empty() ? "" : ": " + v.reason)));
+      notes += fmt::format("  {}: {}\n", one_line(v.id),
+                           one_line(v.reason_code + (v.reason.empty() ? "" : ": " + v.reason)));
       continue;
     }
     const double exposed = mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute);
-    table.add({v.id, format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–",
-               format_percent(v.gpu_busy), fmt::format("{} | {}", format_percent(v.bubble_share), format_percent(v.bubble_formula_step)),
+    table.add({v.id, format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–",
+               v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy),
+               fmt::format("{} | {}", format_percent(v.bubble_share), format_percent(v.bubble_formula_step)),
                format_seconds(exposed), format_seconds(v.recompute_s),
                fmt::format("{} / {:.0f} GiB{}", significant(v.peak_memory_gib), v.capacity_gib, v.fits ? "" : " !"),
                ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
     if (!v.fits) {
-      notes += fmt::format("  ! {} does not fit: {} GiB of {:.0f} GiB\n", one_line(v.id), significant(v.peak_memory_gib), v.capacity_gib);
+      notes += fmt::format("  ! {} does not fit: {} GiB of {:.0f} GiB\n", one_line(v.id),
+                           significant(v.peak_memory_gib), v.capacity_gib);
     }
     if (v.loss) notes += fmt::format("  {}: loss {}\n", one_line(v.id), significant(*v.loss, 6));
   }
   std::string text = table.text(2, [&](std::string_view header) { return paint.bold(header); });
-  text += paint.dim("  ratio: step over the fastest of the same model, hardware and layout (recompute apart) that fits") + "\n";
+  text +=
+      paint.dim("  ratio: step over the fastest of the same model, hardware and layout (recompute apart) that fits") +
+      "\n";
   return text + notes;
 }
 
@@ -115,7 +128,8 @@ std::string waterfall_text(const Waterfall& waterfall, const Paint& paint) {
   line(waterfall.from, view.scale.text(view.from), bar(0, waterfall.from_s, longest, width, true), "34");
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, view.scale.text(row.ticks, true), row.ticks == 0 ? "" : bar(level, level + row.seconds, longest, width, false), row.seconds < 0 ? "32" : "31");
+    line(row.name, view.scale.text(row.ticks, true),
+         row.ticks == 0 ? "" : bar(level, level + row.seconds, longest, width, false), row.seconds < 0 ? "32" : "31");
     level += row.seconds;
   }
   line(waterfall.to, view.scale.text(view.to), bar(0, waterfall.to_s, longest, width, true), "34");
@@ -129,7 +143,8 @@ std::string expected_text(const CheckResult& check, int digits) {
   return format_range(check.pass_low, check.pass_high, check.unit, digits);
 }
 
-/// Every check that did not pass, and the passing measurements and baselines; bounds that hold are many and are only counted.
+/// Every check that did not pass, and the passing measurements and baselines; bounds that hold are many and are only
+/// counted.
 std::string checks_text(const CaseResult& result, const Paint& paint) {
   std::vector<const CheckResult*> listed;
   std::size_t gating = 0, held = 0;
@@ -143,20 +158,26 @@ std::string checks_text(const CaseResult& result, const Paint& paint) {
     }
   }
   if (listed.empty() && held == 0) return "";
-  std::stable_sort(listed.begin(), listed.end(),
-                   [](const CheckResult* a, const CheckResult* b) { return needs_attention(*a) > needs_attention(*b); });
-  TextTable table({{"verdict", TextTable::left, 8}, {"expectation", TextTable::left, 56}, {"value"}, {"expected"},
+  std::stable_sort(listed.begin(), listed.end(), [](const CheckResult* a, const CheckResult* b) {
+    return needs_attention(*a) > needs_attention(*b);
+  });
+  TextTable table({{"verdict", TextTable::left, 8},
+                   {"expectation", TextTable::left, 56},
+                   {"value"},
+                   {"expected"},
                    {"kind", TextTable::left, 11}});
   for (const CheckResult* check : listed) {
     const int digits = digits_to_tell_apart(*check);
-    table.add({std::string(name_of(check->verdict)), check->id, check->value ? format_in_unit(*check->value, check->unit, digits) : "missing",
+    table.add({std::string(name_of(check->verdict)), check->id,
+               check->value ? format_in_unit(*check->value, check->unit, digits) : "missing",
                expected_text(*check, digits), check->kind});
   }
   std::string text;
   if (!listed.empty()) {
-    text = table.text(2, [&](std::string_view header) { return paint.bold(header); },
-                      [&](std::size_t row, std::string_view cell) { return paint(cell, code_of(listed[row]->verdict)); },
-                      [&](std::size_t row) { return listed[row]->source; });
+    text = table.text(
+        2, [&](std::string_view header) { return paint.bold(header); },
+        [&](std::size_t row, std::string_view cell) { return paint(cell, code_of(listed[row]->verdict)); },
+        [&](std::size_t row) { return listed[row]->source; });
   }
   if (held > 0) text += fmt::format("  PASS      {} more bounds hold; the reports list each\n", held);
   return text;
@@ -169,7 +190,8 @@ std::string claims_text(const CaseResult& result, const Paint& paint) {
     if (text.empty()) text = "  " + paint.bold("claims, shown but never judged") + "\n";
     std::string line = check.id;
     if (check.target) line += fmt::format(": claimed {}", format_in_unit(*check.target, check.unit));
-    if (check.value) line += fmt::format("{} {}", check.target ? ", here" : ":", format_in_unit(*check.value, check.unit));
+    if (check.value)
+      line += fmt::format("{} {}", check.target ? ", here" : ":", format_in_unit(*check.value, check.unit));
     line += ".";
     if (!check.explanation.empty()) line += " " + check.explanation;
     bool first = true;
@@ -184,7 +206,8 @@ std::string claims_text(const CaseResult& result, const Paint& paint) {
 }  // namespace
 
 std::string console_start(const CaseResult& result, std::string_view device, bool colour) {
-  return Paint(colour)("[ RUN  ]", "36") + fmt::format(" {}  ({} variants on {})\n", one_line(result.id), result.variants.size(), one_line(device));
+  return Paint(colour)("[ RUN  ]", "36") +
+         fmt::format(" {}  ({} variants on {})\n", one_line(result.id), result.variants.size(), one_line(device));
 }
 
 std::string console_case(const CaseResult& result, bool colour, std::string_view reproduce) {
@@ -193,21 +216,26 @@ std::string console_case(const CaseResult& result, bool colour, std::string_view
                      paint.bold(one_line(result.id)) + fmt::format("  {}", format_seconds(result.elapsed_s));
   text += "\n";
   const std::string indent(kIndent, ' ');
-  for (const std::string& piece : wrap(result.title, kConsoleColumns - kIndent)) text.append(indent).append(piece).append("\n");
+  for (const std::string& piece : wrap(result.title, kConsoleColumns - kIndent))
+    text.append(indent).append(piece).append("\n");
   if (!result.reason_code.empty() || !result.reason.empty()) {
-    const std::string reason = result.reason_code + (result.reason_code.empty() || result.reason.empty() ? "" : ": ") + result.reason;
-    for (const std::string& piece : wrap(reason, kConsoleColumns - kIndent)) text.append(indent).append(piece).append("\n");
+    const std::string reason =
+        result.reason_code + (result.reason_code.empty() || result.reason.empty() ? "" : ": ") + result.reason;
+    for (const std::string& piece : wrap(reason, kConsoleColumns - kIndent))
+      text.append(indent).append(piece).append("\n");
   }
   if (!result.variants.empty()) text.append("\n").append(variants_table(result, paint));
   for (const Waterfall& waterfall : result.waterfalls) text.append("\n").append(waterfall_text(waterfall, paint));
   if (const std::string checks = checks_text(result, paint); !checks.empty()) text.append("\n").append(checks);
   if (const std::string claims = claims_text(result, paint); !claims.empty()) text.append("\n").append(claims);
-  const std::string command = reproduce.empty() ? "benchsuite run --case " + shell_quote(one_line(result.id)) : one_line(reproduce);
+  const std::string command =
+      reproduce.empty() ? "benchsuite run --case " + shell_quote(one_line(result.id)) : one_line(reproduce);
   return text + "\n  " + paint.dim("reproduce:") + " " + command + "\n";
 }
 
 std::string console_summary(const Run& run, std::string_view results_folder) {
-  std::string line = fmt::format("benchsuite: {}  [{}]  exit={}", count_line(run), one_line(results_folder), run.exit_code);
+  std::string line =
+      fmt::format("benchsuite: {}  [{}]  exit={}", count_line(run), one_line(results_folder), run.exit_code);
   return line;
 }
 

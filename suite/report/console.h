@@ -13,8 +13,8 @@ inline constexpr std::size_t kConsoleColumns = 120;
 /// "[ RUN  ] sp_recompute_13b  (12 variants on sim)": printed before a case starts.
 std::string console_start(const CaseResult& result, std::string_view device, bool colour);
 
-/// Status line, reason, table of variants, waterfalls, expectations, claims and the command that reproduces it ("" stands
-/// for `benchsuite run --case ID`). Ends in a newline.
+/// Status line, reason, table of variants, waterfalls, expectations, claims and the command that reproduces it (""
+/// stands for `benchsuite run --case ID`). Ends in a newline.
 std::string console_case(const CaseResult& result, bool colour, std::string_view reproduce = "");
 
 /// The last line of a run, without newline, never coloured so that it can be grepped:

@@ -137,7 +137,8 @@ std::vector<std::int64_t> round_to_sum(const std::vector<double>& parts, double 
   }
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return remainder[a] > remainder[b]; });
   for (std::size_t i = 0; i < order.size() && sum < total; ++i, ++sum) ++rounded[order[i]];
   for (std::size_t i = order.size(); i > 0 && sum > total; --i, --sum) --rounded[order[i - 1]];
   CHECK(parts.empty() || sum == total) << "the parts add up to " << sum << " ticks, not to " << total;

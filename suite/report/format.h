@@ -37,8 +37,8 @@ int digits_to_tell_apart(const CheckResult& check);
 
 /// One unit and number of decimals for a group of durations that is shown as a sum.
 struct TimeScale {
-  std::string_view unit;    ///< "s", "ms", "µs"
-  double per_second = 1;    ///< units in a second
+  std::string_view unit;  ///< "s", "ms", "µs"
+  double per_second = 1;  ///< units in a second
   int decimals = 0;
 
   std::string text(std::int64_t ticks, bool sign = false) const;  ///< `ticks` are units of the last decimal
@@ -47,16 +47,16 @@ struct TimeScale {
 /// The scale in which `difference` has at least three significant digits.
 TimeScale time_scale(double difference);
 
-/// `parts` in whole ticks of `per_unit` each such that they add up to `total` exactly; each is off by less than one tick
-/// (largest remainder). `total` has to be within parts.size() ticks of the sum of the parts.
+/// `parts` in whole ticks of `per_unit` each such that they add up to `total` exactly; each is off by less than one
+/// tick (largest remainder). `total` has to be within parts.size() ticks of the sum of the parts.
 std::vector<std::int64_t> round_to_sum(const std::vector<double>& parts, double ticks_per_unit, std::int64_t total);
 
 /// A waterfall as shown: everything in ticks of one scale; from + parts = to exactly.
 struct WaterfallView {
   struct Row {
     std::string name;
-    std::int64_t ticks = 0;   ///< printed
-    double seconds = 0;       ///< drawn
+    std::int64_t ticks = 0;  ///< printed
+    double seconds = 0;      ///< drawn
     std::string explanation;
   };
   TimeScale scale;
@@ -101,8 +101,8 @@ std::string layout_line(const Json& layout);
 /// "gpt, 40 layers, hidden 5120, 40 heads, sequence 2048, vocabulary 51200".
 std::string model_line(const Json& model);
 
-/// The layouts whose steps are the same work: model, hardware, stack and layout but for recompute. For each variant the step time over
-/// that of the fastest variant of its group that fits (or of all, if none fits); nullopt without a step.
+/// The layouts whose steps are the same work: model, hardware, stack and layout but for recompute. For each variant the
+/// step time over that of the fastest variant of its group that fits (or of all, if none fits); nullopt without a step.
 std::vector<std::optional<double>> step_ratios(const CaseResult& result);
 
 /// Mean seconds of one category.

@@ -41,12 +41,15 @@ std::string_view tone_of(Verdict verdict) {
   return "bad";
 }
 
-void pill(Page& page, std::string_view word, std::string_view tone) { page.add("<span class=\"pill t-{}\">{}</span>", tone, word); }
+void pill(Page& page, std::string_view word, std::string_view tone) {
+  page.add("<span class=\"pill t-{}\">{}</span>", tone, word);
+}
 
 void category_legend(Page& page) {
   page.raw("<ul class=legend>");
   for (const CategoryStyle& style : category_styles()) {
-    page.add("<li title=\"{}\"><span class=\"key {}\"></span>{}</li>", style.meaning, category_class(style.category), style.title);
+    page.add("<li title=\"{}\"><span class=\"key {}\"></span>{}</li>", style.meaning, category_class(style.category),
+             style.title);
   }
   page.raw("</ul>");
 }
@@ -59,7 +62,8 @@ constexpr std::size_t kColumnsOnPage = 48000;
 void failures(Page& page, const Run& run) {
   Page list;
   bool any = false;
-  const auto item = [&](std::string_view word, std::string_view tone, const std::string& what, const std::string& why, const std::string& source) {
+  const auto item = [&](std::string_view word, std::string_view tone, const std::string& what, const std::string& why,
+                        const std::string& source) {
     any = true;
     list.raw("<li>");
     pill(list, word, tone);
@@ -82,11 +86,13 @@ void failures(Page& page, const Run& run) {
     for (const CheckResult& check : result.checks) {
       if (!needs_attention(check)) continue;
       const std::string why = failure_text(check) + (check.explanation.empty() ? "" : ". " + check.explanation);
-      item(name_of(check.verdict), tone_of(check.verdict), result.id + ": " + check.id, why, check.kind + ": " + check.source);
+      item(name_of(check.verdict), tone_of(check.verdict), result.id + ": " + check.id, why,
+           check.kind + ": " + check.source);
     }
     for (const VariantResult& v : result.variants) {
       if (v.status == Status::pass) continue;
-      item(name_of(v.status), tone_of(v.status), result.id + "/" + v.id, v.reason_code + (v.reason_code.empty() || v.reason.empty() ? "" : ": ") + v.reason, "");
+      item(name_of(v.status), tone_of(v.status), result.id + "/" + v.id,
+           v.reason_code + (v.reason_code.empty() || v.reason.empty() ? "" : ": ") + v.reason, "");
     }
   }
   page.raw("<h3>What failed and why</h3>");
@@ -113,9 +119,12 @@ void case_section(Page& page, const CaseResult& result, std::size_t column_budge
     variants_table(page, result);
     breakdown_chart(page, result);
   }
-  const bool pictures = std::any_of(result.variants.begin(), result.variants.end(), [](const VariantResult& v) { return v.step > 0 && !v.stages.empty(); });
+  const bool pictures = std::any_of(result.variants.begin(), result.variants.end(),
+                                    [](const VariantResult& v) { return v.step > 0 && !v.stages.empty(); });
   if (pictures) {
-    page.raw("<h3>Pipeline timeline</h3><p class=soft>One step; stages are lanes, numbers are micro-batches. Each picture has its own time scale.</p>");
+    page.raw(
+        "<h3>Pipeline timeline</h3><p class=soft>One step; stages are lanes, numbers are micro-batches. Each picture "
+        "has its own time scale.</p>");
     category_legend(page);
     for (const VariantResult& variant : result.variants) gantt_chart(page, variant, column_budget);
   }
@@ -151,7 +160,8 @@ void environment(Page& page, const Run& run) {
   std::string formulas;
   for (const CaseResult& result : run.cases) {
     for (const VariantResult& v : result.variants) {
-      if (!v.flops_formula.empty() && formulas.find(v.flops_formula) == std::string::npos) formulas += (formulas.empty() ? "" : ", ") + v.flops_formula;
+      if (!v.flops_formula.empty() && formulas.find(v.flops_formula) == std::string::npos)
+        formulas += (formulas.empty() ? "" : ", ") + v.flops_formula;
     }
   }
   fact("FLOPs formula", formulas);
@@ -168,17 +178,21 @@ std::string html_report(const Run& run) {
   for (const CaseResult& result : run.cases) {
     for (const VariantResult& variant : result.variants) lanes += variant.stages.size();
   }
-  const std::size_t column_budget = std::clamp<std::size_t>(kColumnsOnPage / std::max<std::size_t>(1, lanes), 160, 1600);
+  const std::size_t column_budget =
+      std::clamp<std::size_t>(kColumnsOnPage / std::max<std::size_t>(1, lanes), 160, 1600);
 
   Page page;
-  page.raw("<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">"
-           "<meta name=color-scheme content=\"light dark\"><title>");
+  page.raw(
+      "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width,initial-scale=1\">"
+      "<meta name=color-scheme content=\"light dark\"><title>");
   page.text("benchsuite " + run.run_id);
   page.add(": {}</title><style>{}</style></head>\n<body><main>\n", name_of(worst), style_sheet());
   page.add("<header class=\"verdict t-{}\"><h1>", tone_of(worst));
   pill(page, name_of(worst), tone_of(worst));
   page.raw(" ");
-  page.text(run.cases.size() == 1 ? run.cases.front().title.empty() ? run.cases.front().id : run.cases.front().title : count_line(run));
+  page.text(run.cases.size() == 1 ? run.cases.front().title.empty() ? run.cases.front().id : run.cases.front().title
+                                  : count_line(run));
   page.add("</h1><p>{}, exit code {}, device ", count_line(run), run.exit_code);
   page.text(run.device + ", run " + run.run_id);
   page.raw("</p><pre class=cmd>");

@@ -1,5 +1,5 @@
-// report.html: one self-contained page. No script, no request to anywhere, pictures are inline SVG; light and dark by the reader's
-// preference, from 400 pixels wide to paper. Every string of the run is escaped.
+// report.html: one self-contained page. No script, no request to anywhere, pictures are inline SVG; light and dark by
+// the reader's preference, from 400 pixels wide to paper. Every string of the run is escaped.
 #pragma once
 
 #include <string>

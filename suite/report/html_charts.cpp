@@ -1,4 +1,5 @@
-// Bars: waterfall, breakdown, memory, expected ranges. Positions are percentages, so that bars fill any width and text keeps its size.
+// Bars: waterfall, breakdown, memory, expected ranges. Positions are percentages, so that bars fill any width and text
+// keeps its size.
 #include <algorithm>
 #include <cmath>
 
@@ -32,8 +33,9 @@ std::vector<std::string> purposes_of(const CaseResult& result) {
 }
 
 void saved_activations(Page& page, const VariantResult& variant) {
-  const auto stage = std::find_if(variant.stages.begin(), variant.stages.end(),
-                                  [](const StageResult& s) { return !s.memory.saved_terms.empty() || s.memory.saved_bytes > 0; });
+  const auto stage = std::find_if(variant.stages.begin(), variant.stages.end(), [](const StageResult& s) {
+    return !s.memory.saved_terms.empty() || s.memory.saved_bytes > 0;
+  });
   if (stage == variant.stages.end()) return;
   const StageMemory& memory = stage->memory;
   page.add("<details><summary>saved activations, stage {}: {}", stage->stage, format_bytes(memory.saved_bytes));
@@ -78,8 +80,8 @@ void waterfall_chart(Page& page, const Waterfall& waterfall) {
     longest = std::max(longest, level);
   }
   if (!(longest > 0)) longest = 1;
-  const auto line = [&](std::string_view name, std::string_view explanation, const std::string& value, double from, double to, std::string_view kind,
-                        double next_level) {
+  const auto line = [&](std::string_view name, std::string_view explanation, const std::string& value, double from,
+                        double to, std::string_view kind, double next_level) {
     page.add("<div class=\"n{}\">", kind == "whole" ? " total" : "");
     page.text(name);
     if (!explanation.empty()) {
@@ -89,16 +91,24 @@ void waterfall_chart(Page& page, const Waterfall& waterfall) {
     }
     const double low = std::min(from, to) / longest, high = std::max(from, to) / longest;
     page.add("</div><div class=b><svg role=img aria-label=\"{}\">", value);
-    if (!kind.empty()) page.add("<rect class={} x={} y=\"18%\" width={} height=\"64%\" rx=2 />", kind, pct(low), pct(std::max(high - low, 0.0015)));
+    if (!kind.empty())
+      page.add("<rect class={} x={} y=\"18%\" width={} height=\"64%\" rx=2 />", kind, pct(low),
+               pct(std::max(high - low, 0.0015)));
     // The level at which the next bar starts.
-    if (next_level >= 0) page.add("<line class=rule x1={0} x2={0} y1=\"{1}%\" y2=\"100%\" opacity=.45 />", pct(next_level / longest), kind.empty() ? 0 : 82);
+    if (next_level >= 0)
+      page.add("<line class=rule x1={0} x2={0} y1=\"{1}%\" y2=\"100%\" opacity=.45 />", pct(next_level / longest),
+               kind.empty() ? 0 : 82);
     page.add("</svg></div><div class=\"v{}\">{}</div>", kind == "whole" ? " total" : "", value);
   };
   page.raw("<div class=\"bars fall\">");
   line(waterfall.from, "", view.scale.text(view.from), 0, waterfall.from_s, "whole", waterfall.from_s);
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds, row.ticks == 0 ? "" : row.seconds > 0 ? "up" : "down", level + row.seconds);
+    line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds,
+         row.ticks == 0    ? ""
+         : row.seconds > 0 ? "up"
+                           : "down",
+         level + row.seconds);
     level += row.seconds;
   }
   line(waterfall.to, "", view.scale.text(view.to), 0, waterfall.to_s, "whole", -1);
@@ -106,8 +116,10 @@ void waterfall_chart(Page& page, const Waterfall& waterfall) {
 }
 
 void breakdown_chart(Page& page, const CaseResult& result) {
-  page.raw("<h3>Where the step goes</h3><p class=soft>Share of the step, mean over the ranks. Every instant of every rank is in exactly one part; the "
-           "parts add up to 100.0 %.</p>");
+  page.raw(
+      "<h3>Where the step goes</h3><p class=soft>Share of the step, mean over the ranks. Every instant of every rank "
+      "is in exactly one part; the "
+      "parts add up to 100.0 %.</p>");
   category_legend(page);
   page.raw("<div class=\"bars stack\">");
   for (const VariantResult& variant : result.variants) {
@@ -120,8 +132,10 @@ void breakdown_chart(Page& page, const CaseResult& result) {
     for (const CategoryStyle& style : category_styles()) {
       const std::int64_t share = shares[static_cast<std::size_t>(style.category)];
       if (share == 0) continue;
-      page.add("<rect class={} x={} width={} height=22><title>{}: {}.{} %, {}</title></rect>", category_class(style.category), pct(static_cast<double>(at) / 1000),
-               pct(static_cast<double>(share) / 1000), style.title, share / 10, share % 10, format_seconds(mean_seconds(variant, style.category)));
+      page.add("<rect class={} x={} width={} height=22><title>{}: {}.{} %, {}</title></rect>",
+               category_class(style.category), pct(static_cast<double>(at) / 1000),
+               pct(static_cast<double>(share) / 1000), style.title, share / 10, share % 10,
+               format_seconds(mean_seconds(variant, style.category)));
       if (share >= 85) {
         page.add("<text class=\"on{}\" x={} y=15>{}.{}</text>", style.category == Category::bubble ? " dark" : "",
                  pct((static_cast<double>(at) + static_cast<double>(share) / 2) / 1000), share / 10, share % 10);
@@ -136,7 +150,9 @@ void breakdown_chart(Page& page, const CaseResult& result) {
 void memory_chart(Page& page, const CaseResult& result) {
   const std::vector<std::string> purposes = purposes_of(result);
   if (purposes.empty()) return;
-  page.raw("<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has.</p><ul class=legend>");
+  page.raw(
+      "<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has.</p><ul "
+      "class=legend>");
   for (std::size_t i = 0; i < purposes.size(); ++i) {
     page.add("<li><span class=\"key m{}\"></span>", i % kMemoryColours);
     page.text(purposes[i]);
@@ -150,23 +166,29 @@ void memory_chart(Page& page, const CaseResult& result) {
     if (!(longest > 0)) continue;
     page.raw("<figure><figcaption><b>");
     page.text(variant.id);
-    page.add("</b><span class=soft>{} of {:.0f} GiB</span>", significant(variant.peak_memory_gib), variant.capacity_gib);
+    page.add("</b><span class=soft>{} of {:.0f} GiB</span>", significant(variant.peak_memory_gib),
+             variant.capacity_gib);
     if (!variant.fits) {
       page.raw(" ");
       pill(page, "does not fit", "bad");
     }
     page.raw("</figcaption><div class=bars>");
     for (const StageResult& stage : variant.stages) {
-      page.add("<div class=n>stage {}</div><div class=b><svg width=\"100%\" height=14 role=img aria-label=\"memory\"><rect class=track width=\"100%\" height=14 />", stage.stage);
+      page.add(
+          "<div class=n>stage {}</div><div class=b><svg width=\"100%\" height=14 role=img aria-label=\"memory\"><rect "
+          "class=track width=\"100%\" height=14 />",
+          stage.stage);
       double at = 0;
       for (const auto& [purpose, bytes] : stage.memory.by_purpose) {
         const auto place = std::find(purposes.begin(), purposes.end(), purpose);
         if (place == purposes.end() || !(bytes > 0)) continue;
-        page.add("<rect class=m{} x={} width={} height=14><title>{}: {}</title></rect>", (place - purposes.begin()) % kMemoryColours, pct(at / longest),
-                 pct(bytes / longest), html_escape(purpose), format_bytes(bytes));
+        page.add("<rect class=m{} x={} width={} height=14><title>{}: {}</title></rect>",
+                 (place - purposes.begin()) % kMemoryColours, pct(at / longest), pct(bytes / longest),
+                 html_escape(purpose), format_bytes(bytes));
         at += bytes;
       }
-      if (variant.capacity_gib > 0) page.add("<line class=cap x1={0} x2={0} y1=0 y2=14 />", pct(variant.capacity_gib * 0x1p30 / longest));
+      if (variant.capacity_gib > 0)
+        page.add("<line class=cap x1={0} x2={0} y1=0 y2=14 />", pct(variant.capacity_gib * 0x1p30 / longest));
       page.add("</svg></div><div class=v>{}</div>", format_bytes(stage.memory.peak_bytes));
     }
     page.raw("</div>");
@@ -182,7 +204,8 @@ void range_bar(Page& page, const CheckResult& check) {
     if (bound && std::isfinite(*bound)) points.push_back(*bound);
   }
   if (points.empty()) return;
-  auto [low, high] = std::pair(*std::min_element(points.begin(), points.end()), *std::max_element(points.begin(), points.end()));
+  auto [low, high] =
+      std::pair(*std::min_element(points.begin(), points.end()), *std::max_element(points.begin(), points.end()));
   const double room = high > low ? (high - low) * 0.15 : std::max(std::abs(high) * 0.1, 1e-12);
   low -= room;
   high += room;
@@ -195,7 +218,8 @@ void range_bar(Page& page, const CheckResult& check) {
   };
   zone(check.warn_low, check.warn_high, "warn");
   zone(check.pass_low, check.pass_high, "pass");
-  if (check.value && std::isfinite(*check.value)) page.add("<rect class=mark x={} y=0 width=2 height=14 />", pct(place(*check.value)));
+  if (check.value && std::isfinite(*check.value))
+    page.add("<rect class=mark x={} y=0 width=2 height=14 />", pct(place(*check.value)));
   page.raw("</svg>");
 }
 

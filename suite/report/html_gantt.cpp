@@ -1,6 +1,6 @@
-// The pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than the picture has
-// columns, so time is cut into columns first; a column gets one of the categories that occur in it, chosen so that over
-// neighbouring columns each keeps its share.
+// The pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than the
+// picture has columns, so time is cut into columns first; a column gets one of the categories that occur in it, chosen
+// so that over neighbouring columns each keeps its share.
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +37,8 @@ std::vector<GanttSpan> sorted_spans(const StageResult& stage) {
   for (const GanttSpan& span : stage.gantt) {
     if (span.end > span.start && span.category != Category::bubble) spans.push_back(span);
   }
-  std::stable_sort(spans.begin(), spans.end(), [](const GanttSpan& a, const GanttSpan& b) { return a.start < b.start; });
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const GanttSpan& a, const GanttSpan& b) { return a.start < b.start; });
   return spans;
 }
 
@@ -45,7 +46,8 @@ std::vector<Pass> passes_of(const std::vector<GanttSpan>& spans) {
   std::vector<Pass> passes;
   for (const GanttSpan& span : spans) {
     const Pass::Side side = side_of(span.category);
-    const bool same = !passes.empty() && passes.back().micro_batch == span.micro_batch && passes.back().chunk == span.chunk &&
+    const bool same = !passes.empty() && passes.back().micro_batch == span.micro_batch &&
+                      passes.back().chunk == span.chunk &&
                       (side == Pass::unknown || passes.back().side == Pass::unknown || passes.back().side == side);
     if (!same) {
       passes.push_back({span.micro_batch, span.chunk, side, span.start, span.end});
@@ -69,7 +71,8 @@ std::vector<int> columns_of(const std::vector<GanttSpan>& spans, Picoseconds win
     double idle = 1;
     while (first < spans.size() && static_cast<double>(spans[first].end) <= from) ++first;
     for (std::size_t i = first; i < spans.size() && static_cast<double>(spans[i].start) < to; ++i) {
-      const double overlap = std::min(to, static_cast<double>(spans[i].end)) - std::max(from, static_cast<double>(spans[i].start));
+      const double overlap =
+          std::min(to, static_cast<double>(spans[i].end)) - std::max(from, static_cast<double>(spans[i].start));
       if (overlap <= 0) continue;
       share[static_cast<std::size_t>(spans[i].category)] += overlap / per_column;
       idle -= overlap / per_column;
@@ -106,13 +109,14 @@ void axis(Page& page, double length, int y) {
   const char* unit = decimals_unit == 0 ? "s" : decimals_unit == 3 ? "ms" : "µs";
   const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(tick * factor) + 1e-9)));
   page.add("<path class=rule d=\"M{} {}h{}", kLeft, y, kPlot);
-  for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) page.add("M{:.1f} {}v4", kLeft + kPlot * (i * tick / length), y);
+  for (int i = 0; i * tick <= length * (1 + 1e-9); ++i)
+    page.add("M{:.1f} {}v4", kLeft + kPlot * (i * tick / length), y);
   page.raw("\" style=\"stroke-width:1;stroke:var(--soft)\"/>");
   for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
     const double x = kLeft + kPlot * (i * tick / length);
     const bool near_end = x > kLeft + kPlot - 24;
-    page.add("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.{}f}{}</text>", near_end ? kLeft + kPlot : x, y + 15, near_end ? "end" : "middle", i * tick * factor,
-             decimals, i == 0 ? fmt::format(" {}", unit) : "");
+    page.add("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.{}f}{}</text>", near_end ? kLeft + kPlot : x, y + 15,
+             near_end ? "end" : "middle", i * tick * factor, decimals, i == 0 ? fmt::format(" {}", unit) : "");
   }
 }
 
@@ -124,12 +128,14 @@ void labels(Page& page, const std::vector<Pass>& passes, Picoseconds window, std
   double last_end = -100;
   for (const Pass& pass : passes) {
     if (pass.start >= window) break;
-    const double x = static_cast<double>(pass.start) / per_unit, width = static_cast<double>(std::min(pass.end, window)) / per_unit - x;
+    const double x = static_cast<double>(pass.start) / per_unit,
+                 width = static_cast<double>(std::min(pass.end, window)) / per_unit - x;
     // White hairlines between boxes that touch; between slivers they would hide the boxes.
     if (width >= 7 && x - last_end < 1.5) cuts += fmt::format("M{:.1f} {}v{}", kLeft + x, top, kLane);
     last_end = width >= 7 ? x + width : -100;
     if (pass.micro_batch < 0) continue;
-    const std::string label = chunks ? fmt::format("{}.{}", pass.micro_batch, pass.chunk) : fmt::to_string(pass.micro_batch);
+    const std::string label =
+        chunks ? fmt::format("{}.{}", pass.micro_batch, pass.chunk) : fmt::to_string(pass.micro_batch);
     if (width >= 7.0 + 6.2 * static_cast<double>(label.size())) {
       page.add("<text class=on x=\"{:.1f}\" y=\"{}\">{}</text>", kLeft + x + width / 2, top + 15, label);
     }
@@ -140,13 +146,18 @@ void labels(Page& page, const std::vector<Pass>& passes, Picoseconds window, std
 using Lanes = std::vector<std::vector<GanttSpan>>;  ///< the spans of each stage, by start
 
 /// The first `window` of the step.
-void picture(Page& page, const VariantResult& variant, const Lanes& lanes, Picoseconds window, std::size_t column_count) {
+void picture(Page& page, const VariantResult& variant, const Lanes& lanes, Picoseconds window,
+             std::size_t column_count) {
   const int count = static_cast<int>(lanes.size());
-  page.add("<div class=gantt><svg viewBox=\"0 0 {} {}\" role=img aria-label=\"pipeline timeline\">", kWidth, count * kPitch + kAxis);
+  page.add("<div class=gantt><svg viewBox=\"0 0 {} {}\" role=img aria-label=\"pipeline timeline\">", kWidth,
+           count * kPitch + kAxis);
   // Lanes are bubble where nothing is drawn.
   for (int lane = 0; lane < count; ++lane) {
-    page.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text><rect class=k-bubble x={} y={} width={} height={} />", kLeft - 8, lane * kPitch + 15,
-             variant.stages[static_cast<std::size_t>(lane)].stage, kLeft, lane * kPitch, kPlot, kLane);
+    page.add(
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {}</text><rect class=k-bubble x={} y={} width={} height={} "
+        "/>",
+        kLeft - 8, lane * kPitch + 15, variant.stages[static_cast<std::size_t>(lane)].stage, kLeft, lane * kPitch,
+        kPlot, kLane);
   }
   std::array<std::string, kCategories> paths;
   for (int lane = 0; lane < count; ++lane) {
@@ -170,10 +181,12 @@ void picture(Page& page, const VariantResult& variant, const Lanes& lanes, Picos
     }
   }
   // Columns are the unit of x inside; crisp edges keep neighbours from showing a seam.
-  page.add("<g transform=\"translate({} 0) scale({:.5f} 1)\" shape-rendering=crispEdges>", kLeft, static_cast<double>(kPlot) / static_cast<double>(column_count));
+  page.add("<g transform=\"translate({} 0) scale({:.5f} 1)\" shape-rendering=crispEdges>", kLeft,
+           static_cast<double>(kPlot) / static_cast<double>(column_count));
   for (const CategoryStyle& style : category_styles()) {
     const std::string& path = paths[static_cast<std::size_t>(style.category)];
-    if (!path.empty()) page.add("<path class={} d=\"{}\"><title>{}</title></path>", category_class(style.category), path, style.title);
+    if (!path.empty())
+      page.add("<path class={} d=\"{}\"><title>{}</title></path>", category_class(style.category), path, style.title);
   }
   page.raw("</g>");
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) labels(page, passes_of(lanes[lane]), window, lane);
@@ -207,12 +220,14 @@ void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_bu
   for (const StageResult& stage : variant.stages) lanes.push_back(sorted_spans(stage));
   page.raw("<figure><figcaption><b>");
   page.text(variant.id);
-  page.add("</b><span class=soft>{}, GPU busy {}", format_seconds(variant.iteration_s), format_percent(variant.gpu_busy));
+  page.add("</b><span class=soft>{}, GPU busy {}", format_seconds(variant.iteration_s),
+           format_percent(variant.gpu_busy));
   if (variant.mfu) page.add(", MFU {}", format_percent(*variant.mfu));
   page.add(", bubble {}</span></figcaption>", format_percent(variant.bubble_share));
   picture(page, variant, lanes, variant.step, column_budget);
   if (const Picoseconds window = readable_window(lanes, variant.step); window < variant.step) {
-    page.add("<p class=\"soft small zoom\">The first {} of it, enlarged:</p>", format_seconds(static_cast<double>(window) * kSecondsPerPicosecond));
+    page.add("<p class=\"soft small zoom\">The first {} of it, enlarged:</p>",
+             format_seconds(static_cast<double>(window) * kSecondsPerPicosecond));
     picture(page, variant, lanes, window, column_budget);
   }
   page.raw("</figure>");

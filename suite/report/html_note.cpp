@@ -88,7 +88,8 @@ std::size_t marker(const std::string& line, bool& ordered) {
     return 2;
   }
   const std::size_t digits = line.find_first_not_of("0123456789");
-  if (digits != std::string::npos && digits > 0 && digits + 1 < line.size() && line[digits] == '.' && line[digits + 1] == ' ') {
+  if (digits != std::string::npos && digits > 0 && digits + 1 < line.size() && line[digits] == '.' &&
+      line[digits + 1] == ' ') {
     ordered = true;
     return digits + 2;
   }
@@ -114,7 +115,8 @@ std::vector<std::string> cells_of(std::string line) {
 }
 
 bool is_rule_of_table(const std::string& line) {
-  return line.find('-') != std::string::npos && line.find('|') != std::string::npos && line.find_first_not_of("|-: ") == std::string::npos;
+  return line.find('-') != std::string::npos && line.find('|') != std::string::npos &&
+         line.find_first_not_of("|-: ") == std::string::npos;
 }
 
 }  // namespace
@@ -158,14 +160,18 @@ std::string markdown_to_html(std::string_view markdown, int top) {
         if (skip == 0 || same != ordered) break;
         item.erase(0, skip);
         // Lines that go on with the item: indented, not empty, no marker of their own.
-        for (++i; i < lines.size() && !trim(lines[i]).empty() && lines[i][0] == ' ' && marker(trim(lines[i]), same) == 0; ++i) item.append(" ").append(trim(lines[i]));
+        for (++i;
+             i < lines.size() && !trim(lines[i]).empty() && lines[i][0] == ' ' && marker(trim(lines[i]), same) == 0;
+             ++i)
+          item.append(" ").append(trim(lines[i]));
         out += "<li>" + inline_html(item) + "</li>";
       }
       out += ordered ? "</ol>\n" : "</ul>\n";
     } else if (line[0] == '>') {
       flush();
       std::string quote;
-      for (; i < lines.size() && trim(lines[i]).rfind(">", 0) == 0; ++i) quote.append(quote.empty() ? "" : " ").append(trim(trim(lines[i]).substr(1)));
+      for (; i < lines.size() && trim(lines[i]).rfind(">", 0) == 0; ++i)
+        quote.append(quote.empty() ? "" : " ").append(trim(trim(lines[i]).substr(1)));
       out += "<blockquote><p>" + inline_html(quote) + "</p></blockquote>\n";
     } else if (line.find('|') != std::string::npos && i + 1 < lines.size() && is_rule_of_table(trim(lines[i + 1]))) {
       flush();
@@ -174,7 +180,8 @@ std::string markdown_to_html(std::string_view markdown, int top) {
       out += "</tr>";
       for (i += 2; i < lines.size() && trim(lines[i]).find('|') != std::string::npos; ++i) {
         out += "<tr>";
-        for (const std::string& cell : cells_of(trim(lines[i]))) out += "<td class=\"l wide\">" + inline_html(cell) + "</td>";
+        for (const std::string& cell : cells_of(trim(lines[i])))
+          out += "<td class=\"l wide\">" + inline_html(cell) + "</td>";
         out += "</tr>";
       }
       out += "</table></div>\n";

@@ -46,7 +46,8 @@ void memory_chart(Page& page, const CaseResult& result);
 void range_bar(Page& page, const CheckResult& check);
 
 // html_gantt.cpp
-/// Stages as lanes over one step. `column_budget` bounds the size: a lane has at most that many distinguishable instants.
+/// Stages as lanes over one step. `column_budget` bounds the size: a lane has at most that many distinguishable
+/// instants.
 void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_budget);
 
 // html_tables.cpp
@@ -55,8 +56,8 @@ void communication_table(Page& page, const CaseResult& result);
 void checks_table(Page& page, const CaseResult& result);
 void claims_list(Page& page, const CaseResult& result);
 
-/// A small subset of Markdown: headings, paragraphs, lists, block quotes, code, tables, emphasis. Links become their text and, behind it,
-/// their address as text: the page links nowhere. Headings start at level `top`.
+/// A small subset of Markdown: headings, paragraphs, lists, block quotes, code, tables, emphasis. Links become their
+/// text and, behind it, their address as text: the page links nowhere. Headings start at level `top`.
 std::string markdown_to_html(std::string_view markdown, int top);
 
 }  // namespace benchsuite::html

@@ -36,13 +36,16 @@ void variants_table(Page& page, const CaseResult& result) {
   std::vector<std::string> common = facts_of(result.variants.front());
   for (const VariantResult& v : result.variants) {
     const std::vector<std::string> facts = facts_of(v);
-    std::erase_if(common, [&](const std::string& fact) { return std::find(facts.begin(), facts.end(), fact) == facts.end(); });
+    std::erase_if(common,
+                  [&](const std::string& fact) { return std::find(facts.begin(), facts.end(), fact) == facts.end(); });
   }
   page.raw("<p class=soft>");
   page.text(joined(common, {}));
   page.raw("</p>");
-  page.raw("<div class=scroll><table><tr><th class=l>variant<th>step<th>MFU<th>HFU<th>GPU busy<th>bubble<th>formula<th>exposed<br>tensor comm<th>recompute<th>peak memory"
-           "<th>speed<br>of light<th>ratio");
+  page.raw(
+      "<div class=scroll><table><tr><th class=l>variant<th>step<th>MFU<th>HFU<th>GPU "
+      "busy<th>bubble<th>formula<th>exposed<br>tensor comm<th>recompute<th>peak memory"
+      "<th>speed<br>of light<th>ratio");
   const std::vector<std::optional<double>> ratios = step_ratios(result);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& v = result.variants[i];
@@ -67,20 +70,30 @@ void variants_table(Page& page, const CaseResult& result) {
       page.raw("<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–<td>–");
       continue;
     }
-    page.add("<td><b>{}</b><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td{}>{} / {:.0f} GiB<td>{}<td>{}", format_seconds(v.iteration_s),
-             v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy), format_percent(v.bubble_share),
-             format_percent(v.bubble_formula_step), format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
+    page.add("<td><b>{}</b><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td{}>{} / {:.0f} GiB<td>{}<td>{}",
+             format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–",
+             format_percent(v.gpu_busy), format_percent(v.bubble_share), format_percent(v.bubble_formula_step),
+             format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
              format_seconds(v.recompute_s), v.fits ? "" : " class=flag", significant(v.peak_memory_gib), v.capacity_gib,
-             v.speed_of_light_s > 0 ? format_seconds(v.speed_of_light_s) : "–", ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–");
+             v.speed_of_light_s > 0 ? format_seconds(v.speed_of_light_s) : "–",
+             ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–");
   }
-  page.raw("</table></div><p class=\"soft small\">Bubble: mean idle share of the step on the timeline, beside (p−1)/(v m + p−1). Ratio: step over the fastest of the same "
-           "model, hardware and layout (recompute apart) that fits. Speed of light: model FLOPs at the dense peak. Times by category are means over the ranks.</p>");
+  page.raw(
+      "</table></div><p class=\"soft small\">Bubble: mean idle share of the step on the timeline, beside (p−1)/(v m + "
+      "p−1). Ratio: step over the fastest of the same "
+      "model, hardware and layout (recompute apart) that fits. Speed of light: model FLOPs at the dense peak. Times by "
+      "category are means over the ranks.</p>");
 }
 
 void communication_table(Page& page, const CaseResult& result) {
-  if (std::all_of(result.variants.begin(), result.variants.end(), [](const VariantResult& v) { return v.communication.empty(); })) return;
-  page.raw("<h3>Communication</h3><p class=soft>Per step, mean over the stages. Exposed: compute waits for it; hidden: it runs beside compute. Bytes are what one rank "
-           "sends.</p><div class=scroll><table class=tight><tr><th class=l>kind<th>calls<th>exposed<th>hidden<th>bytes<th>formula<th class=l>");
+  if (std::all_of(result.variants.begin(), result.variants.end(),
+                  [](const VariantResult& v) { return v.communication.empty(); }))
+    return;
+  page.raw(
+      "<h3>Communication</h3><p class=soft>Per step, mean over the stages. Exposed: compute waits for it; hidden: it "
+      "runs beside compute. Bytes are what one rank "
+      "sends.</p><div class=scroll><table class=tight><tr><th "
+      "class=l>kind<th>calls<th>exposed<th>hidden<th>bytes<th>formula<th class=l>");
   for (const VariantResult& v : result.variants) {
     if (v.communication.empty()) continue;
     page.raw("<tr class=group><td class=l colspan=7>");
@@ -90,7 +103,8 @@ void communication_table(Page& page, const CaseResult& result) {
       const int digits = differs ? 7 : 3;
       page.raw("<tr><td class=l>");
       page.text(kind.kind);
-      page.add("<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>", kind.calls, format_seconds(kind.exposed_s), format_seconds(kind.hidden_s), format_bytes(kind.bytes, digits),
+      page.add("<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>", kind.calls, format_seconds(kind.exposed_s),
+               format_seconds(kind.hidden_s), format_bytes(kind.bytes, digits),
                kind.expected_bytes >= 0 ? format_bytes(kind.expected_bytes, digits) : "–");
       if (differs) pill(page, "differs", "bad");
       if (kind.expected_bytes >= 0 && !differs) page.raw("<span class=same>equal</span>");
@@ -105,9 +119,14 @@ void checks_table(Page& page, const CaseResult& result) {
     if (check.verdict != Verdict::shown) checks.push_back(&check);
   }
   if (checks.empty()) return;
-  std::stable_sort(checks.begin(), checks.end(), [](const CheckResult* a, const CheckResult* b) { return needs_attention(*a) > needs_attention(*b); });
-  page.raw("<h3>Expected ranges</h3><p class=soft>Green: pass. Amber: warn. The mark is this run. Bounds are inclusive.</p><div class=scroll><table><tr><th class=l>verdict"
-           "<th class=l>expectation<th>value<th class=l>range<th>pass<th>warn up to<th class=l>kind<th class=l>source");
+  std::stable_sort(checks.begin(), checks.end(), [](const CheckResult* a, const CheckResult* b) {
+    return needs_attention(*a) > needs_attention(*b);
+  });
+  page.raw(
+      "<h3>Expected ranges</h3><p class=soft>Green: pass. Amber: warn. The mark is this run. Bounds are inclusive. "
+      "Each range says of what kind it is and where it "
+      "comes from.</p><div class=scroll><table><tr><th class=l>verdict<th class=l>expectation and "
+      "provenance<th>value<th class=l>range<th>pass<th>warn up to");
   for (const CheckResult* check : checks) {
     const int digits = digits_to_tell_apart(*check);
     page.raw("<tr><td class=l>");
@@ -119,17 +138,24 @@ void checks_table(Page& page, const CaseResult& result) {
       page.text(check->metric);
       page.raw("</span>");
     }
+    page.raw("<span class=sub><b>");
+    page.text(check->kind);
+    page.raw("</b>");
+    if (!check->gates) page.raw(", does not gate");
+    if (!check->source.empty()) page.raw(": ");
+    page.text(check->source);
+    page.raw("</span>");
     if (!check->explanation.empty()) {
       page.raw("<span class=sub>");
       page.text(check->explanation);
       page.raw("</span>");
     }
-    page.add("<td>{}<td class=l>", check->value ? html_escape(format_in_unit(*check->value, check->unit, digits)) : "missing");
+    page.add("<td>{}<td class=l>",
+             check->value ? html_escape(format_in_unit(*check->value, check->unit, digits)) : "missing");
     range_bar(page, *check);
+    const std::string pass = format_range(check->pass_low, check->pass_high, check->unit, digits);
     const std::string warn = format_range(check->warn_low, check->warn_high, check->unit, digits);
-    page.add("<td>{}<td>{}<td class=l>{}{}<td class=\"l wide\">", html_escape(format_range(check->pass_low, check->pass_high, check->unit, digits)),
-             warn.empty() ? "–" : html_escape(warn), html_escape(check->kind), check->gates ? "" : " (does not gate)");
-    page.text(check->source);
+    page.add("<td>{}<td>{}", pass.empty() ? "–" : html_escape(pass), warn.empty() ? "–" : html_escape(warn));
   }
   page.raw("</table></div>");
 }
@@ -138,13 +164,17 @@ void claims_list(Page& page, const CaseResult& result) {
   bool any = false;
   for (const CheckResult& check : result.checks) {
     if (check.verdict != Verdict::shown) continue;
-    if (!any) page.raw("<h3>Claims</h3><p class=soft>What documents state. Shown with the arithmetic; they never change a verdict.</p><ul class=claims>");
+    if (!any)
+      page.raw(
+          "<h3>Claims</h3><p class=soft>What documents state. Shown with the arithmetic; they never change a "
+          "verdict.</p><ul class=claims>");
     any = true;
     page.raw("<li><b>");
     page.text(check.id);
     page.raw("</b>");
     if (check.target) page.add(": claimed {}", html_escape(format_in_unit(*check.target, check.unit)));
-    if (check.value) page.add("{} {}", check.target ? ", here" : ":", html_escape(format_in_unit(*check.value, check.unit)));
+    if (check.value)
+      page.add("{} {}", check.target ? ", here" : ":", html_escape(format_in_unit(*check.value, check.unit)));
     page.raw(". ");
     page.text(check.explanation);
     if (!check.source.empty()) {

@@ -23,39 +23,49 @@ std::string failures(const Run& run) {
   std::string text;
   for (const CaseResult& result : run.cases) {
     if (result.status > Status::warn && !result.reason.empty()) {
-      text += fmt::format("- **{}** {}: {}\n", name_of(result.status), markdown_escape(result.id), markdown_escape(result.reason));
+      text += fmt::format("- **{}** {}: {}\n", name_of(result.status), markdown_escape(result.id),
+                          markdown_escape(result.reason));
     }
     for (const CheckResult& check : result.checks) {
       if (!needs_attention(check)) continue;
-      text += fmt::format("- **{}** {}: {}: {} ({}: {})\n", name_of(check.verdict), markdown_escape(result.id), markdown_escape(check.id),
-                          markdown_escape(failure_text(check)), markdown_escape(check.kind), markdown_escape(check.source));
+      text += fmt::format("- **{}** {}: {}: {} ({}: {})\n", name_of(check.verdict), markdown_escape(result.id),
+                          markdown_escape(check.id), markdown_escape(failure_text(check)), markdown_escape(check.kind),
+                          markdown_escape(check.source));
     }
     for (const VariantResult& variant : result.variants) {
       if (variant.status == Status::pass) continue;
-      text += fmt::format("- **{}** {}/{}: {} {}\n", name_of(variant.status), markdown_escape(result.id), markdown_escape(variant.id),
-                          markdown_escape(variant.reason_code), markdown_escape(variant.reason));
+      text += fmt::format("- **{}** {}/{}: {} {}\n", name_of(variant.status), markdown_escape(result.id),
+                          markdown_escape(variant.id), markdown_escape(variant.reason_code),
+                          markdown_escape(variant.reason));
     }
   }
   return text;
 }
 
 std::string variants(const CaseResult& result) {
-  std::string text = "### Variants\n\n" + header({"variant", "step", "MFU", "HFU", "GPU busy", "bubble", "formula", "exposed tensor comm",
-                                                  "recompute", "peak memory", "capacity", "ratio"}, 1);
+  std::string text =
+      "### Variants\n\n" + header({"variant", "step", "MFU", "HFU", "GPU busy", "bubble", "formula",
+                                   "exposed tensor comm", "recompute", "peak memory", "capacity", "ratio"},
+                                  1);
   const std::vector<std::optional<double>> ratios = step_ratios(result);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& v = result.variants[i];
     if (!(v.iteration_s > 0)) {
-      text += row({markdown_escape(v.id), std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–"});
+      text += row(
+          {markdown_escape(v.id), std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–"});
       continue;
     }
-    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–",
-                 format_percent(v.gpu_busy), format_percent(v.bubble_share), format_percent(v.bubble_formula_step),
-                 format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)), format_seconds(v.recompute_s),
-                 significant(v.peak_memory_gib) + " GiB" + (v.fits ? "" : " (**does not fit**)"), fmt::format("{:.0f} GiB", v.capacity_gib),
-                 ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
+    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–",
+                 v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy), format_percent(v.bubble_share),
+                 format_percent(v.bubble_formula_step),
+                 format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
+                 format_seconds(v.recompute_s),
+                 significant(v.peak_memory_gib) + " GiB" + (v.fits ? "" : " (**does not fit**)"),
+                 fmt::format("{:.0f} GiB", v.capacity_gib), ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
   }
-  text += "\nRatio: step over the fastest of the same model, hardware and layout (recompute apart) that fits. Times by category are means over the ranks.\n";
+  text +=
+      "\nRatio: step over the fastest of the same model, hardware and layout (recompute apart) that fits. Times by "
+      "category are means over the ranks.\n";
 
   text += "\n### Where the step goes (percent of the step, mean over the ranks)\n\n";
   std::vector<std::string> titles{"variant"};
@@ -86,7 +96,8 @@ std::string waterfall(const Waterfall& fall) {
   for (const WaterfallView::Row& part : view.rows) {
     text += row({markdown_escape(part.name), view.scale.text(part.ticks, true), markdown_escape(part.explanation)});
   }
-  text += row({"**" + markdown_escape(fall.to) + "**", "**" + view.scale.text(view.to) + "**", "difference " + view.scale.text(view.to - view.from, true)});
+  text += row({"**" + markdown_escape(fall.to) + "**", "**" + view.scale.text(view.to) + "**",
+               "difference " + view.scale.text(view.to - view.from, true)});
   return text + "\n";
 }
 
@@ -96,18 +107,24 @@ std::string checks(const CaseResult& result) {
     if (check.verdict == Verdict::shown) {
       claims += "- **" + markdown_escape(check.id) + "**";
       if (check.target) claims += ": claimed " + format_in_unit(*check.target, check.unit);
-      if (check.value) claims += std::string(check.target ? ", here " : ": ") + format_in_unit(*check.value, check.unit);
+      if (check.value)
+        claims += std::string(check.target ? ", here " : ": ") + format_in_unit(*check.value, check.unit);
       claims += ". " + markdown_escape(check.explanation) + " (" + markdown_escape(check.source) + ")\n";
       continue;
     }
     const int digits = digits_to_tell_apart(check);
-    rows += row({std::string(name_of(check.verdict)), markdown_escape(check.id), check.value ? format_in_unit(*check.value, check.unit, digits) : "missing",
-                 format_range(check.pass_low, check.pass_high, check.unit, digits), format_range(check.warn_low, check.warn_high, check.unit, digits),
-                 markdown_escape(check.kind), markdown_escape(check.source)});
+    rows += row({std::string(name_of(check.verdict)), markdown_escape(check.id),
+                 check.value ? format_in_unit(*check.value, check.unit, digits) : "missing",
+                 format_range(check.pass_low, check.pass_high, check.unit, digits),
+                 format_range(check.warn_low, check.warn_high, check.unit, digits), markdown_escape(check.kind),
+                 markdown_escape(check.source)});
   }
   std::string text;
   if (!rows.empty()) {
-    text += "### Expectations\n\n| verdict | expectation | value | pass | warn up to | kind | source |\n|---|---|--:|--:|--:|---|---|\n" + rows + "\n";
+    text +=
+        "### Expectations\n\n| verdict | expectation | value | pass | warn up to | kind | source "
+        "|\n|---|---|--:|--:|--:|---|---|\n" +
+        rows + "\n";
   }
   if (!claims.empty()) text += "### Claims (shown, never judged)\n\n" + claims + "\n";
   return text;
@@ -131,20 +148,24 @@ std::string sink_headings(const std::string& note) {
 }  // namespace
 
 std::string markdown_report(const Run& run) {
-  std::string text = fmt::format("# benchsuite {}: {}\n\n{}\n\n", markdown_escape(run.run_id), name_of(worst_status(run)), count_line(run));
-  text += fmt::format("Device `{}`, exit code {}. Reproduce with:\n\n```\n{}\n```\n\n", one_line(run.device), run.exit_code, reproduce_line(run));
+  std::string text = fmt::format("# benchsuite {}: {}\n\n{}\n\n", markdown_escape(run.run_id),
+                                 name_of(worst_status(run)), count_line(run));
+  text += fmt::format("Device `{}`, exit code {}. Reproduce with:\n\n```\n{}\n```\n\n", one_line(run.device),
+                      run.exit_code, reproduce_line(run));
   text += "## What failed and why\n\n";
   const std::string failed = failures(run);
-  text += failed.empty() ? std::string(run.cases.empty() ? "No case ran: nothing was judged.\n" : "Nothing failed.\n") : failed;
+  text += failed.empty() ? std::string(run.cases.empty() ? "No case ran: nothing was judged.\n" : "Nothing failed.\n")
+                         : failed;
   for (const CaseResult& result : run.cases) {
-    text += fmt::format("\n## {} {}\n\n{}\n\n", name_of(result.status), markdown_escape(result.id), markdown_escape(result.title));
+    text += fmt::format("\n## {} {}\n\n{}\n\n", name_of(result.status), markdown_escape(result.id),
+                        markdown_escape(result.title));
     for (const Waterfall& fall : result.waterfalls) text += waterfall(fall);
     if (!result.variants.empty()) text += variants(result);
     text += checks(result);
     if (!result.method_note.empty()) text += "### Method\n\n" + sink_headings(result.method_note) + "\n";
   }
-  text += fmt::format("\n---\n\nbenchsuite {}, engine {}, host {}, {} to {}\n", markdown_escape(run.suite_version), markdown_escape(run.engine_commit),
-                      markdown_escape(run.host), run.started, run.ended);
+  text += fmt::format("\n---\n\nbenchsuite {}, engine {}, host {}, {} to {}\n", markdown_escape(run.suite_version),
+                      markdown_escape(run.engine_commit), markdown_escape(run.host), run.started, run.ended);
   return text;
 }
 

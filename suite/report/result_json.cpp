@@ -100,12 +100,14 @@ Json to_json(const VariantResult& v) {
           {"fits", v.fits},
           {"loss", number(v.loss)},
           {"speed_of_light_s", number(v.speed_of_light_s)},
-          {"flops", {{"model", number(v.flops_model)}, {"hardware", number(v.flops_hardware)}, {"formula", v.flops_formula}}},
+          {"flops",
+           {{"model", number(v.flops_model)}, {"hardware", number(v.flops_hardware)}, {"formula", v.flops_formula}}},
           {"ops", v.ops},
           {"breakdown",
            {{"ranks", v.ranks_in_breakdown},
             {"sum_ps", by_category(v.mean_breakdown)},
-            {"mean_s", seconds_by_category(v.mean_breakdown, static_cast<double>(std::max<std::int64_t>(1, v.ranks_in_breakdown)))}}},
+            {"mean_s", seconds_by_category(v.mean_breakdown,
+                                           static_cast<double>(std::max<std::int64_t>(1, v.ranks_in_breakdown)))}}},
           {"communication", communication},
           {"stages", stages}};
 }
@@ -115,8 +117,12 @@ Json to_json(const Waterfall& waterfall) {
   for (const Waterfall::Part& part : waterfall.parts) {
     parts.push_back({{"name", part.name}, {"seconds", number(part.seconds)}, {"explanation", part.explanation}});
   }
-  return {{"id", waterfall.id},         {"from", waterfall.from},         {"to", waterfall.to},
-          {"from_s", number(waterfall.from_s)}, {"to_s", number(waterfall.to_s)}, {"parts", parts},
+  return {{"id", waterfall.id},
+          {"from", waterfall.from},
+          {"to", waterfall.to},
+          {"from_s", number(waterfall.from_s)},
+          {"to_s", number(waterfall.to_s)},
+          {"parts", parts},
           {"one_line", waterfall.one_line}};
 }
 

@@ -41,15 +41,23 @@ void range(ObjectReader& reader, const char* key, std::optional<double>& low, st
   for (std::size_t i = 0; i < 2; ++i) {
     const Json& side = (*value)[i];
     if (side.is_number()) *sides[i] = side.get<double>();
-    if (!side.is_number() && !side.is_null()) reader.problem(key, "has a side that is not a number", "write a number or null");
+    if (!side.is_number() && !side.is_null())
+      reader.problem(key, "has a side that is not a number", "write a number or null");
   }
 }
 
 void status(ObjectReader& reader, Status& out) {
   reader.choice("status", out,
-                {{"PASS", Status::pass}, {"XFAIL", Status::xfail}, {"SKIP", Status::skip}, {"NOREF", Status::noref},
-                 {"WARN", Status::warn}, {"XPASS", Status::xpass}, {"FAIL", Status::fail}, {"ABORTED", Status::aborted},
-                 {"TIMEOUT", Status::timeout}, {"ERROR", Status::error}},
+                {{"PASS", Status::pass},
+                 {"XFAIL", Status::xfail},
+                 {"SKIP", Status::skip},
+                 {"NOREF", Status::noref},
+                 {"WARN", Status::warn},
+                 {"XPASS", Status::xpass},
+                 {"FAIL", Status::fail},
+                 {"ABORTED", Status::aborted},
+                 {"TIMEOUT", Status::timeout},
+                 {"ERROR", Status::error}},
                 true);
 }
 
@@ -75,7 +83,8 @@ void list(ObjectReader& parent, const char* key, std::vector<T>& out, Read read)
   }
   out.resize(value->size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    ObjectReader reader((*value)[i], parent.file(), parent.dotted(key) + "[" + std::to_string(i) + "]", parent.problems());
+    ObjectReader reader((*value)[i], parent.file(), parent.dotted(key) + "[" + std::to_string(i) + "]",
+                        parent.problems());
     read(reader, out[i]);
     reader.finish();
   }
@@ -94,11 +103,13 @@ void read_gantt(ObjectReader& reader, std::vector<GanttSpan>& out) {
   const Json* value = reader.raw("gantt", true);
   if (!value) return;
   const auto fits = [](const Json& span) {
-    return span.is_array() && span.size() == 5 && span[0].is_number() && span[1].is_number() && span[2].is_number_integer() &&
-           span[2].get<int>() >= 0 && span[2].get<int>() < kCategories && span[3].is_number_integer() && span[4].is_number_integer();
+    return span.is_array() && span.size() == 5 && span[0].is_number() && span[1].is_number() &&
+           span[2].is_number_integer() && span[2].get<int>() >= 0 && span[2].get<int>() < kCategories &&
+           span[3].is_number_integer() && span[4].is_number_integer();
   };
   if (!value->is_array() || !std::all_of(value->begin(), value->end(), fits)) {
-    reader.problem("gantt", "is not a list of spans", "write [start_us, end_us, category, micro_batch, chunk] for each");
+    reader.problem("gantt", "is not a list of spans",
+                   "write [start_us, end_us, category, micro_batch, chunk] for each");
     return;
   }
   out.reserve(value->size());
@@ -205,8 +216,13 @@ void read_check(ObjectReader& reader, CheckResult& check) {
   reader.required("metric", check.metric);
   reader.required("kind", check.kind);
   reader.choice("verdict", check.verdict,
-                {{"PASS", Verdict::pass}, {"WARN", Verdict::warn}, {"FAIL", Verdict::fail}, {"IMPROVED", Verdict::improved},
-                 {"NOREF", Verdict::noref}, {"MISSING", Verdict::missing}, {"SHOWN", Verdict::shown}},
+                {{"PASS", Verdict::pass},
+                 {"WARN", Verdict::warn},
+                 {"FAIL", Verdict::fail},
+                 {"IMPROVED", Verdict::improved},
+                 {"NOREF", Verdict::noref},
+                 {"MISSING", Verdict::missing},
+                 {"SHOWN", Verdict::shown}},
                 true);
   reader.required("gates", check.gates);
   number(reader, "value", check.value);

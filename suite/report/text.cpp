@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -30,7 +31,8 @@ std::string recompute_words(const Json& layout) {
   const Json& recompute = layout.at("recompute");
   if (!recompute.is_object()) return word(layout, "recompute");
   std::string words = word(recompute, "granularity");
-  if (words == "full") words.append(" ").append(word(recompute, "method")).append(" ").append(word(recompute, "num_layers"));
+  if (words == "full")
+    words.append(" ").append(word(recompute, "method")).append(" ").append(word(recompute, "num_layers"));
   if (words == "selective" && recompute.contains("modules") && recompute.at("modules").is_array()) {
     std::string modules;
     for (const Json& module : recompute.at("modules")) {
@@ -74,8 +76,15 @@ std::string html_escape(std::string_view text) {
 
 std::string markdown_escape(std::string_view text) {
   std::string escaped;
-  for (char c : one_line(text)) {
-    if (c == '<') {
+  const std::string line = one_line(text);
+  const auto in_word = [&](std::size_t i) {
+    return i < line.size() && std::isalnum(static_cast<unsigned char>(line[i]));
+  };
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '_' && i > 0 && in_word(i - 1) && in_word(i + 1)) {
+      escaped += c;  // inside a word it has no meaning
+    } else if (c == '<') {
       escaped += "&lt;";
     } else if (c == '&') {
       escaped += "&amp;";
@@ -180,8 +189,8 @@ std::string layout_line(const Json& layout) {
 std::string model_line(const Json& model) {
   if (!model.is_object()) return "";
   std::string line = word(model, "name").empty() ? word(model, "family") : word(model, "name");
-  const std::pair<const char*, const char*> fields[] = {{"layers", "layers"}, {"hidden", "hidden"}, {"heads", "heads"},
-                                                        {"seq", "sequence"},  {"vocab", "vocabulary"}};
+  const std::pair<const char*, const char*> fields[] = {
+      {"layers", "layers"}, {"hidden", "hidden"}, {"heads", "heads"}, {"seq", "sequence"}, {"vocab", "vocabulary"}};
   for (const auto& [key, title] : fields) {
     const std::string value = word(model, key);
     if (!value.empty()) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", title, value);
@@ -227,9 +236,9 @@ std::string count_line(const Run& run) {
   const auto count = [&](Status status) {
     return std::count_if(run.cases.begin(), run.cases.end(), [&](const CaseResult& c) { return c.status == status; });
   };
-  std::string line = fmt::format("{} cases: {} PASS, {} WARN, {} FAIL, {} SKIP, {} ERROR", run.cases.size(),
-                                 count(Status::pass), count(Status::warn), count(Status::fail), count(Status::skip),
-                                 count(Status::error));
+  std::string line =
+      fmt::format("{} cases: {} PASS, {} WARN, {} FAIL, {} SKIP, {} ERROR", run.cases.size(), count(Status::pass),
+                  count(Status::warn), count(Status::fail), count(Status::skip), count(Status::error));
   for (Status other : {Status::xfail, Status::xpass, Status::noref, Status::aborted, Status::timeout}) {
     if (count(other) > 0) line += fmt::format(", {} {}", count(other), name_of(other));
   }

@@ -13,7 +13,8 @@ void TextTable::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first, const Note& note) const {
+std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first,
+                            const Note& note) const {
   const std::size_t count = columns_.size();
   std::vector<std::size_t> width(count, 0);
   for (std::size_t c = 0; c < count; ++c) {
@@ -37,7 +38,8 @@ std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header,
   for (const Column& column : columns_) headers.push_back(column.header);
   line(headers, [&](std::size_t, const std::string& cell) { return paint_header ? paint_header(cell) : cell; });
   for (std::size_t r = 0; r < rows_.size(); ++r) {
-    line(rows_[r], [&](std::size_t c, const std::string& cell) { return c == 0 && paint_first ? paint_first(r, cell) : cell; });
+    line(rows_[r],
+         [&](std::size_t c, const std::string& cell) { return c == 0 && paint_first ? paint_first(r, cell) : cell; });
     if (!note) continue;
     const std::string margin(indent + width[0] + 4, ' ');
     for (const std::string& piece : wrap(note(r), kConsoleColumns - margin.size())) {

@@ -23,12 +23,15 @@ class TextTable {
   void add(std::vector<std::string> cells);
 
   using PaintHeader = std::function<std::string(std::string_view)>;
-  using PaintFirst = std::function<std::string(std::size_t row, std::string_view cell)>;  ///< colours the first cell of a row
+  using PaintFirst =
+      std::function<std::string(std::size_t row, std::string_view cell)>;  ///< colours the first cell of a row
 
-  using Note = std::function<std::string(std::size_t row)>;  ///< wrapped below its row, under the second column; "" for none
+  using Note =
+      std::function<std::string(std::size_t row)>;  ///< wrapped below its row, under the second column; "" for none
 
   /// `indent` spaces, then cells two spaces apart; lines end in a newline and have no trailing spaces.
-  std::string text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first = {}, const Note& note = {}) const;
+  std::string text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first = {},
+                   const Note& note = {}) const;
 
  private:
   std::vector<Column> columns_;

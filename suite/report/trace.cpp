@@ -21,7 +21,8 @@ std::string quoted(std::string_view text) {
 /// Picoseconds as microseconds, in integers: nothing is lost.
 void append_microseconds(std::string& out, Picoseconds time) {
   const Picoseconds magnitude = time < 0 ? -time : time;
-  fmt::format_to(std::back_inserter(out), "{}{}.{:06}", time < 0 ? "-" : "", magnitude / 1'000'000, magnitude % 1'000'000);
+  fmt::format_to(std::back_inserter(out), "{}{}.{:06}", time < 0 ? "-" : "", magnitude / 1'000'000,
+                 magnitude % 1'000'000);
 }
 
 }  // namespace
@@ -32,7 +33,8 @@ void write_trace(std::ostream& out, std::span<const TraceSpan> spans) {
   std::set<std::pair<int, std::size_t>> lanes;
   std::vector<std::size_t> thread(spans.size());
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    CHECK(spans[i].end >= spans[i].start) << "span " << spans[i].name << " of rank " << spans[i].rank << " ends before it starts";
+    CHECK(spans[i].end >= spans[i].start)
+        << "span " << spans[i].name << " of rank " << spans[i].rank << " ends before it starts";
     const auto [place, added] = thread_of.try_emplace(spans[i].stream, streams.size());
     if (added) streams.push_back(spans[i].stream);
     thread[i] = place->second;
@@ -50,18 +52,25 @@ void write_trace(std::ostream& out, std::span<const TraceSpan> spans) {
   bool first = true;
   for (const auto& [rank, lane] : lanes) {
     if (first || rank != last_rank) {
-      fmt::format_to(std::back_inserter(text), "{}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":\"rank {}\"}}}}",
-                     separator, rank, rank);
+      fmt::format_to(
+          std::back_inserter(text),
+          "{}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":\"rank {}\"}}}}",
+          separator, rank, rank);
       separator = ",\n";
-      fmt::format_to(std::back_inserter(text), "{}{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}",
-                     separator, rank, rank);
+      fmt::format_to(
+          std::back_inserter(text),
+          "{}{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}",
+          separator, rank, rank);
     }
     first = false;
     last_rank = rank;
-    fmt::format_to(std::back_inserter(text), "{}{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", separator, rank,
-                   lane, quoted(streams[lane]));
-    fmt::format_to(std::back_inserter(text), "{}{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":{},\"tid\":{},\"args\":{{\"sort_index\":{}}}}}",
-                   separator, rank, lane, lane);
+    fmt::format_to(std::back_inserter(text),
+                   "{}{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
+                   separator, rank, lane, quoted(streams[lane]));
+    fmt::format_to(
+        std::back_inserter(text),
+        "{}{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":{},\"tid\":{},\"args\":{{\"sort_index\":{}}}}}",
+        separator, rank, lane, lane);
   }
   std::map<std::string_view, std::string> quotes;  // few names, many spans
   const auto quote = [&](std::string_view word) -> const std::string& {

@@ -22,9 +22,9 @@ struct TraceSpan {
   std::int64_t bytes = -1;                                ///< moved by a collective; -1: not shown
 };
 
-/// Writes one JSON object. Events are sorted by start, then rank, then stream; times are microseconds with picosecond decimals.
-/// A stream's thread id is its place among all streams in order of first appearance, so ranks list theirs alike. Throws CHECK
-/// when a span ends before it starts.
+/// Writes one JSON object. Events are sorted by start, then rank, then stream; times are microseconds with picosecond
+/// decimals. A stream's thread id is its place among all streams in order of first appearance, so ranks list theirs
+/// alike. Throws CHECK when a span ends before it starts.
 void write_trace(std::ostream& out, std::span<const TraceSpan> spans);
 
 }  // namespace benchsuite

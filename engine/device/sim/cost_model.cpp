@@ -49,8 +49,10 @@ CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement
   for (int kind = 0; kind < kOpKinds; ++kind) {
     const auto own = hardware.memory_ops.find(std::string(name_of(static_cast<OpKind>(kind))));
     auto& model = memory_ops_[static_cast<std::size_t>(kind)];
-    if (own != hardware.memory_ops.end()) model = own->second;
-    else if (fallback != hardware.memory_ops.end()) model = fallback->second;
+    if (own != hardware.memory_ops.end())
+      model = own->second;
+    else if (fallback != hardware.memory_ops.end())
+      model = fallback->second;
   }
   for (const Site site : hardware.free_sites) free_site_[static_cast<std::size_t>(site)] = true;
   for (const CollectiveFit& fit : hardware.intra_node)
@@ -232,8 +234,7 @@ TransferCost CostModel::inside_node(OpKind kind, double bytes, int ranks) const 
   const CollectiveFit& fit = nearest_fit(kind, ranks);
   TransferCost cost;
   cost.latency = to_picoseconds(fit.a_s);
-  cost.duration =
-      to_picoseconds(fit.a_s + bytes * busbw_factor(kind, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes));
+  cost.duration = to_picoseconds(fit.a_s + bytes * busbw_factor(kind, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes));
   cost.sm_permille = hardware_.collective_sm_permille;
   return cost;
 }

@@ -2,8 +2,8 @@
 //
 // Matrix products: GemmModel. Unfused attention is batched products over [b a] heads; the causal half is computed like
 // the rest, as the unfused kernels do. Fused attention: flops / rate, the rate interpolated in log(seq) and in the head
-// dimension between measured points (held beyond the longest and shortest sequence and the largest head, proportional to
-// the head dimension below the smallest, where the tensor cores starve), times the share of SMs that have work when
+// dimension between measured points (held beyond the longest and shortest sequence and the largest head, proportional
+// to the head dimension below the smallest, where the tensor cores starve), times the share of SMs that have work when
 // b a ceil(s / 128) blocks are fewer than the SMs. Everything else: bytes at a share of the memory bandwidth.
 // Collectives inside a node: the nccl-tests fit of the nearest rank count (in ratio; sizes by nccl-tests' convention).
 // Across nodes: a ring, bound by the ring inside a node or by the NICs its ranks reach on the node where they reach
@@ -26,15 +26,15 @@ using LinkId = std::int32_t;
 
 /// One communication op, alone on the machine.
 struct TransferCost {
-  Picoseconds latency = 0;    ///< part that does not grow when a link is shared
-  Picoseconds duration = 0;   ///< whole, latency included
+  Picoseconds latency = 0;       ///< part that does not grow when a link is shared
+  Picoseconds duration = 0;      ///< whole, latency included
   std::int32_t sm_permille = 0;  ///< share of the SMs its kernel occupies while resident
-  std::vector<LinkId> links;  ///< node-crossing links it loads, sorted, each once; empty inside a node
+  std::vector<LinkId> links;     ///< node-crossing links it loads, sorted, each once; empty inside a node
 };
 
 class CostModel {
  public:
-  /// The profile and placement must outlive the model. Throws when the placement's node size differs from the profile's.
+  /// The profile and placement must outlive the model. Throws when the placement's node size is not the profile's.
   CostModel(const HardwareProfile& hardware, const Placement& placement);
 
   /// Duration of a compute op. `site` matters only where the profile frees whole sites (`ideal`). Throws Error (config)
@@ -51,9 +51,9 @@ class CostModel {
 
  private:
   struct Reach {
-    int nodes = 0;         ///< nodes the group sits on
-    int most_ranks = 0;    ///< ranks on the node with most
-    int fewest_nics = 0;   ///< distinct NICs on the node where the group reaches fewest
+    int nodes = 0;        ///< nodes the group sits on
+    int most_ranks = 0;   ///< ranks on the node with most
+    int fewest_nics = 0;  ///< distinct NICs on the node where the group reaches fewest
     std::vector<LinkId> links;
   };
 
@@ -72,7 +72,7 @@ class CostModel {
   const HardwareProfile& hardware_;
   const Placement& placement_;
   int nodes_ = 0;
-  double nvlink_ring_ = 0;                                ///< bytes/s, busbw of a ring inside a node
+  double nvlink_ring_ = 0;  ///< bytes/s, busbw of a ring inside a node
   std::array<MemoryOpModel, kOpKinds> memory_ops_{};
   std::array<bool, kSites> free_site_{};
   /// By causal, then by head dimension ascending: points by sequence ascending.

@@ -15,20 +15,28 @@ enum class Range : std::uint8_t { positive, not_negative, share, share_or_zero }
 
 bool inside(Range range, double value) {
   switch (range) {
-    case Range::positive: return value > 0;
-    case Range::not_negative: return value >= 0;
-    case Range::share: return value > 0 && value <= 1;
-    case Range::share_or_zero: return value >= 0 && value <= 1;
+    case Range::positive:
+      return value > 0;
+    case Range::not_negative:
+      return value >= 0;
+    case Range::share:
+      return value > 0 && value <= 1;
+    case Range::share_or_zero:
+      return value >= 0 && value <= 1;
   }
   return false;
 }
 
 const char* words(Range range) {
   switch (range) {
-    case Range::positive: return "above 0";
-    case Range::not_negative: return "0 or more";
-    case Range::share: return "above 0 and at most 1";
-    case Range::share_or_zero: return "between 0 and 1";
+    case Range::positive:
+      return "above 0";
+    case Range::not_negative:
+      return "0 or more";
+    case Range::share:
+      return "above 0 and at most 1";
+    case Range::share_or_zero:
+      return "between 0 and 1";
   }
   return "";
 }
@@ -83,7 +91,8 @@ class ProfileReader {
   void section_of_list(ObjectReader& parent, const char* key, const std::function<void(ObjectReader&)>& body) {
     const Json* list = parent.raw(key, true);
     if (!list) return;
-    if (!list->is_array() || list->empty()) return parent.problem(key, "must be a list with entries", "write [{...}, ...]");
+    if (!list->is_array() || list->empty())
+      return parent.problem(key, "must be a list with entries", "write [{...}, ...]");
     for (std::size_t i = 0; i < list->size(); ++i) {
       ObjectReader reader((*list)[i], file_, parent.dotted(key) + "[" + std::to_string(i) + "]", problems_);
       if (!(*list)[i].is_object()) continue;
@@ -95,7 +104,8 @@ class ProfileReader {
   void read_sources(ObjectReader& top) {
     const Json* sources = top.raw("sources", true);
     if (!sources) return;
-    if (!sources->is_object()) return top.problem("sources", "an object is needed here", "write {\"key\": \"origin\", ...}");
+    if (!sources->is_object())
+      return top.problem("sources", "an object is needed here", "write {\"key\": \"origin\", ...}");
     for (const auto& [key, text] : sources->items()) {
       sources_.push_back(key);
       if (!text.is_string() || text.get_ref<const std::string&>().empty())
@@ -121,7 +131,8 @@ class ProfileReader {
     reader.choice("status", status, {{"measured", "measured"}, {"proxy", "proxy"}});
     reader.optional("reason", reason);
     reader.optional("note", note);
-    if (status == "proxy" && reason.empty()) reader.problem("reason", "a proxy needs a reason", "say what stands in for what");
+    if (status == "proxy" && reason.empty())
+      reader.problem("reason", "a proxy needs a reason", "say what stands in for what");
     section(reader, "fit_error", false, [&](ObjectReader& error) { read_errors(error); });
   }
 
@@ -230,8 +241,12 @@ class ProfileReader {
         static_cast<int>(std::lround(1000 * quantity(nvlink, "sm_share", "share of SMs", 1, Range::share_or_zero)));
     section_of_list(nvlink, "collectives", [&](ObjectReader& entry) {
       CollectiveFit fit;
-      entry.choice("op", fit.op, {{"all_reduce", "all_reduce"}, {"all_gather", "all_gather"},
-                                  {"reduce_scatter", "reduce_scatter"}, {"send", "send"}}, true);
+      entry.choice("op", fit.op,
+                   {{"all_reduce", "all_reduce"},
+                    {"all_gather", "all_gather"},
+                    {"reduce_scatter", "reduce_scatter"},
+                    {"send", "send"}},
+                   true);
       fit.ranks = static_cast<int>(whole(entry, "ranks"));
       if (fit.ranks == 1) entry.problem("ranks", "must be 2 or more", "a collective of one rank costs nothing");
       fit.a_s = number(entry, "a", Range::not_negative) * kMicro;

@@ -1,8 +1,8 @@
 // A hardware profile: what a GPU, a node and a fabric can do, by operator-level measurement or datasheet.
 //
-// Each fitted constant in cases/hardware/*.json carries its source key, row count and fit error; scripts/fit_hardware.py
-// makes them from raw operator tables. Constants never come from training-step measurements. How the constants become
-// times is said in cost_model.h.
+// Each fitted constant in cases/hardware/*.json carries its source key, row count and fit error;
+// scripts/fit_hardware.py makes them from raw operator tables. Constants never come from training-step measurements.
+// How the constants become times is said in cost_model.h.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct GemmTile {
 /// With tiles, m n is rounded up to whole waves of the best tile over all SMs.
 struct GemmModel {
   double floor_s = 0;
-  double efficiency = 1;       ///< sustained share of dense peak at large k
-  double k_ramp = 0;           ///< k at which the k-loop's overhead equals its work
-  double memory_share = 1;     ///< 0: memory traffic is free (ideal only)
-  std::vector<GemmTile> tiles; ///< empty: no wave quantisation
+  double efficiency = 1;        ///< sustained share of dense peak at large k
+  double k_ramp = 0;            ///< k at which the k-loop's overhead equals its work
+  double memory_share = 1;      ///< 0: memory traffic is free (ideal only)
+  std::vector<GemmTile> tiles;  ///< empty: no wave quantisation
 };
 
 /// Fused attention's rates at one shape.
@@ -69,24 +69,24 @@ struct HardwareProfile {
   int gpus_per_node = 8;
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
-  double memory_bandwidth = 0;                 ///< bytes/s
-  std::map<DType, double> peak_flops;          ///< dense, by input dtype
-  GemmModel gemm;                              ///< 16-bit inputs
-  std::string attention_kernel;                ///< which fused kernel the points were measured on
+  double memory_bandwidth = 0;         ///< bytes/s
+  std::map<DType, double> peak_flops;  ///< dense, by input dtype
+  GemmModel gemm;                      ///< 16-bit inputs
+  std::string attention_kernel;        ///< which fused kernel the points were measured on
   double attention_floor_s = 0;
-  std::vector<AttentionPoint> attention;       ///< empty: fused attention runs at peak (ideal)
+  std::vector<AttentionPoint> attention;            ///< empty: fused attention runs at peak (ideal)
   std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest
-  double nvlink_bandwidth = 0;                 ///< bytes/s and direction, per GPU (line rate)
+  double nvlink_bandwidth = 0;                      ///< bytes/s and direction, per GPU (line rate)
   std::vector<CollectiveFit> intra_node;
-  int nics_per_node = 0;                       ///< 0: single-node profile
-  double nic_bandwidth = 0;                    ///< bytes/s and direction, usable, per NIC
-  double nic_latency_s = 0;                    ///< small-message time of a send between nodes
+  int nics_per_node = 0;     ///< 0: single-node profile
+  double nic_bandwidth = 0;  ///< bytes/s and direction, usable, per NIC
+  double nic_latency_s = 0;  ///< small-message time of a send between nodes
   std::vector<RingProtocol> inter_node;
-  int collective_sm_permille = 0;              ///< SMs a collective's kernel occupies inside a node
+  int collective_sm_permille = 0;  ///< SMs a collective's kernel occupies inside a node
   int inter_node_sm_permille = 0;
-  std::vector<Site> free_sites;                ///< cost nothing (ideal only)
-  bool free_communication = false;             ///< ideal only
-  Json raw;                                    ///< the whole file, for `show` and reports (sources, fit errors)
+  std::vector<Site> free_sites;     ///< cost nothing (ideal only)
+  bool free_communication = false;  ///< ideal only
+  Json raw;                         ///< the whole file, for `show` and reports (sources, fit errors)
 };
 
 /// Reads and checks a profile file; problems carry file, key, value and remedy.

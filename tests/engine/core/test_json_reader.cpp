@@ -140,7 +140,8 @@ TEST(ObjectReader, WrongTypesAreNamedWithTheirValue) {
     ObjectReader reader(json, "c.json", "", read.problems);
     int out = 0;
     reader.required("k", out);
-    EXPECT_EQ(read.only(), "c.json: k = 4294967296: must be a whole number below 2^31; write a whole number below 2^31");
+    EXPECT_EQ(read.only(),
+              "c.json: k = 4294967296: must be a whole number below 2^31; write a whole number below 2^31");
   }
   {
     Read read;
@@ -182,8 +183,7 @@ TEST(ObjectReader, UnknownKeysAreRefusedWithAGuess) {
   reader.optional("micro_batch", out);
   reader.finish();
   ASSERT_EQ(read.problems.size(), 2u);
-  EXPECT_EQ(to_string(read.problems[0]),
-            "c.json: layout.micro_bach = 3: unknown key; did you mean \"micro_batch\"?");
+  EXPECT_EQ(to_string(read.problems[0]), "c.json: layout.micro_bach = 3: unknown key; did you mean \"micro_batch\"?");
   EXPECT_EQ(to_string(read.problems[1]), "c.json: layout.zzzzzzzz = 1: unknown key; known keys: tp micro_batch");
 }
 

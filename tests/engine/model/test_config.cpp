@@ -62,18 +62,19 @@ TEST(Model, EveryKeyIsReadAndRoundTrips) {
 TEST(Model, AllProblemsAtOnce) {
   std::vector<std::string> problems;
   read_text(R"({"family": "gptt", "layers": "many", "hiden": 64, "heads": 4, "seq": 32.5})", problems);
-  EXPECT_THAT(problems,
-              ElementsAre(HasSubstr("model.family = \"gptt\": not a known choice; did you mean \"gpt\"?"),
-                          HasSubstr("model.layers = \"many\": must be a whole number"),
-                          HasSubstr("model.hidden: missing"), HasSubstr("model.seq = 32.5: must be a whole number"),
-                          HasSubstr("model.vocab: missing"),
-                          HasSubstr("model.hiden = 64: unknown key; did you mean \"hidden\"?")));
+  EXPECT_THAT(
+      problems,
+      ElementsAre(HasSubstr("model.family = \"gptt\": not a known choice; did you mean \"gpt\"?"),
+                  HasSubstr("model.layers = \"many\": must be a whole number"), HasSubstr("model.hidden: missing"),
+                  HasSubstr("model.seq = 32.5: must be a whole number"), HasSubstr("model.vocab: missing"),
+                  HasSubstr("model.hiden = 64: unknown key; did you mean \"hidden\"?")));
 }
 
 TEST(Model, AnAbsurdWidthDoesNotOverflow) {
   std::vector<std::string> problems;
-  const ModelConfig model = read_text(
-      R"({"family": "gpt", "layers": 2, "hidden": 9000000000000000000, "heads": 4, "seq": 32, "vocab": 100})", problems);
+  const ModelConfig model =
+      read_text(R"({"family": "gpt", "layers": 2, "hidden": 9000000000000000000, "heads": 4, "seq": 32, "vocab": 100})",
+                problems);
   EXPECT_EQ(model.ffn_hidden, 0);
 }
 
@@ -93,10 +94,9 @@ struct Published {
 
 TEST(Model, CommittedModelsHaveThePublishedDimensions) {
   // Korthikanti et al. 2022, Table 3; GPT-13B by Brown et al. 2020, Table 2.1, with 40 heads of 128.
-  for (const auto& [name, layers, hidden, heads] : {Published{"gpt-13b", 40, 5120, 40}, Published{"gpt-22b", 48, 6144, 64},
-                                                    Published{"gpt-175b", 96, 12288, 96},
-                                                    Published{"gpt-530b", 105, 20480, 128},
-                                                    Published{"gpt-1t", 128, 25600, 160}}) {
+  for (const auto& [name, layers, hidden, heads] :
+       {Published{"gpt-13b", 40, 5120, 40}, Published{"gpt-22b", 48, 6144, 64}, Published{"gpt-175b", 96, 12288, 96},
+        Published{"gpt-530b", 105, 20480, 128}, Published{"gpt-1t", 128, 25600, 160}}) {
     const ModelConfig model = read_file(name);
     EXPECT_EQ(model.layers, layers) << name;
     EXPECT_EQ(model.hidden, hidden) << name;

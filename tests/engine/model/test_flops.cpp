@@ -49,7 +49,8 @@ TEST(ModelFlops, Gpt2PerToken) {
     std::int64_t seq;
     double full, causal;
   };
-  for (const auto& [seq, full, causal] : {Row{64, 7.485e8, 7.449e8}, Row{256, 7.697e8, 7.556e8}, Row{1024, 8.547e8, 7.980e8}}) {
+  for (const auto& [seq, full, causal] :
+       {Row{64, 7.485e8, 7.449e8}, Row{256, 7.697e8, 7.556e8}, Row{1024, 8.547e8, 7.980e8}}) {
     const ModelConfig model = gpt(12, 768, 12, seq, 50257);
     const Layout layout = layout_of(1, 1, 1);
     const auto tokens = static_cast<double>(seq);
@@ -63,15 +64,15 @@ TEST(ModelFlops, EqualsTheFactoredForm) {
   const double s = 2048, L = 96, h = 12288, V = 51200, B = 1536;
   const double unit = 72 * B * s * L * h * h;
   EXPECT_NEAR(total(k175b, 1536, FlopsFormula::gpt_full_v1) / (unit * (1 + s / (6 * h) + V / (12 * L * h))), 1, 1e-14);
-  EXPECT_NEAR(total(k175b, 1536, FlopsFormula::gpt_causal_v1) / (unit * (1 + s / (12 * h) + V / (12 * L * h))), 1, 1e-14);
+  EXPECT_NEAR(total(k175b, 1536, FlopsFormula::gpt_causal_v1) / (unit * (1 + s / (12 * h) + V / (12 * L * h))), 1,
+              1e-14);
 }
 
 TEST(ModelFlops, AnyFfnWidth) {
   ModelConfig model = gpt(2, 64, 4, 32, 512);
   model.ffn_hidden = 100;
   const double tokens = 3 * 32;
-  const double expected =
-      6 * tokens * (2 * (4 * 64 * 64 + 2 * 64 * 100) + 64 * 512) + 12 * tokens * 32 * 2 * 64;
+  const double expected = 6 * tokens * (2 * (4 * 64 * 64 + 2 * 64 * 100) + 64 * 512) + 12 * tokens * 32 * 2 * 64;
   EXPECT_DOUBLE_EQ(model_flops(model, layout_of(1, 1, 3), FlopsFormula::gpt_full_v1).total(), expected);
 }
 
@@ -107,9 +108,11 @@ TEST(HardwareFlops, FullBlockRepeatsTheFirstLayersOfEachChunk) {
   layout.recompute.num_layers = 1;  // of the 4 layers in each of 24 chunks
   const double model = model_flops(k175b, layout, FlopsFormula::gpt_full_v1).total();
   const double forward_of_layer = 24 * B * s * h * h * (1 + s / (6 * h));
-  EXPECT_NEAR((hardware_flops(k175b, layout, FlopsFormula::gpt_full_v1).total() - model) / (24 * forward_of_layer), 1, 1e-12);
+  EXPECT_NEAR((hardware_flops(k175b, layout, FlopsFormula::gpt_full_v1).total() - model) / (24 * forward_of_layer), 1,
+              1e-12);
   layout.recompute.num_layers = 4;
-  EXPECT_NEAR((hardware_flops(k175b, layout, FlopsFormula::gpt_full_v1).total() - model) / (96 * forward_of_layer), 1, 1e-12);
+  EXPECT_NEAR((hardware_flops(k175b, layout, FlopsFormula::gpt_full_v1).total() - model) / (96 * forward_of_layer), 1,
+              1e-12);
 }
 
 TEST(HardwareFlops, SelectiveRepeatsWhatItNames) {

@@ -95,7 +95,9 @@ TEST(SavedActivations, ModulesMasksAndFlash) {
   const double x = 2048.0 * 4 * 6144, t = 8, matrices = 64.0 * 2048 * 2048 * 4;
   Layout layout = layout_of(8, 1, 1, 4, 1);
   layout.sequence_parallel = true;
-  const auto bytes = [&](const Layout& of, const Stack& stack) { return saved_activations(model, of, stack, 0).layer_bytes; };
+  const auto bytes = [&](const Layout& of, const Stack& stack) {
+    return saved_activations(model, of, stack, 0).layer_bytes;
+  };
   const double all = bytes(layout, kMasks);
 
   Layout selective = layout;
@@ -118,7 +120,8 @@ TEST(SavedActivations, ModulesMasksAndFlash) {
 
   ModelConfig narrow = model;
   narrow.ffn_hidden = 1024;
-  EXPECT_DOUBLE_EQ(all - saved_activations(narrow, layout, kMasks, 0).layer_bytes, 2 * 2 * 2048.0 * 4 * (24576 - 1024) / t);
+  EXPECT_DOUBLE_EQ(all - saved_activations(narrow, layout, kMasks, 0).layer_bytes,
+                   2 * 2 * 2048.0 * 4 * (24576 - 1024) / t);
 }
 
 TEST(SavedActivations, FullRecomputeKeepsInputs) {
@@ -185,8 +188,7 @@ TEST(SavedActivations, OutsideTheLayers) {
   Layout layout = layout_of(8, 1, 1, 4, 1);
   layout.sequence_parallel = true;
   // p = 1: s b h/t for the embedding mask and 4 s b h/t (1 + V/h).
-  EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).outside_bytes,
-                   x / t + 4 * x / t * (1 + 51200.0 / 6144));
+  EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).outside_bytes, x / t + 4 * x / t * (1 + 51200.0 / 6144));
   // First of four stages: the mask of p micro-batches and nothing else.
   layout = layout_of(8, 4, 1, 4, 8);
   EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).outside_bytes, 4 * x);
@@ -237,7 +239,8 @@ double tensor_bytes(const std::vector<Volume>& volumes, bool recomputed) {
 
 const Volume* find(const std::vector<Volume>& volumes, GroupKind group, OpKind op, Site site, bool recomputed = false) {
   for (const Volume& volume : volumes) {
-    if (volume.group == group && volume.op == op && volume.site == site && volume.recomputed == recomputed) return &volume;
+    if (volume.group == group && volume.op == op && volume.site == site && volume.recomputed == recomputed)
+      return &volume;
   }
   return nullptr;
 }
@@ -245,7 +248,8 @@ const Volume* find(const std::vector<Volume>& volumes, GroupKind group, OpKind o
 TEST(Communication, TensorParallelLayers) {
   // L/p m 4 2(t-1)/t 2X, and with full recompute L/p m 2 2(t-1)/t 2X more.
   Layout layout = layout_of(4, 4, 1, 4, 8);
-  EXPECT_DOUBLE_EQ(tensor_bytes(communication_volumes(k13b, layout, kMasks, 1), false), 10.0 * 8 * 4 * 2 * 0.75 * 2 * kX);
+  EXPECT_DOUBLE_EQ(tensor_bytes(communication_volumes(k13b, layout, kMasks, 1), false),
+                   10.0 * 8 * 4 * 2 * 0.75 * 2 * kX);
   layout.recompute.granularity = RecomputeGranularity::full;
   const auto volumes = communication_volumes(k13b, layout, kMasks, 1);
   EXPECT_DOUBLE_EQ(tensor_bytes(volumes, false), 10.0 * 8 * 4 * 2 * 0.75 * 2 * kX);
@@ -294,7 +298,8 @@ TEST(Communication, EmbeddingHeadLossAndReplicatedGradients) {
   EXPECT_DOUBLE_EQ(find(first, GroupKind::tensor, OpKind::all_reduce, Site::embedding)->bytes, all_reduce);
   EXPECT_EQ(find(first, GroupKind::tensor, OpKind::all_gather, Site::embedding), nullptr);
   EXPECT_DOUBLE_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::head)->bytes, all_reduce);
-  EXPECT_DOUBLE_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::loss)->bytes, 8 * 3 * 2 * 0.75 * 4 * 2048 * 4);
+  EXPECT_DOUBLE_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::loss)->bytes,
+                   8 * 3 * 2 * 0.75 * 4 * 2048 * 4);
   EXPECT_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::loss)->calls, 24);
   EXPECT_EQ(find(first, GroupKind::tensor, OpKind::all_reduce, Site::head), nullptr);
   EXPECT_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::embedding), nullptr);
@@ -350,7 +355,8 @@ TEST(Communication, TiedEmbedding) {
         sum_bytes(communication_volumes(k13b, layout, kMasks, stage), GroupKind::embedding, OpKind::all_reduce, false),
         4.0 * 51200 * 5120 / 4);
   }
-  EXPECT_EQ(sum_bytes(communication_volumes(k13b, layout, kMasks, 1), GroupKind::embedding, OpKind::all_reduce, false), 0);
+  EXPECT_EQ(sum_bytes(communication_volumes(k13b, layout, kMasks, 1), GroupKind::embedding, OpKind::all_reduce, false),
+            0);
 }
 
 TEST(Communication, DataParallel) {
@@ -361,8 +367,9 @@ TEST(Communication, DataParallel) {
   // N of an interior stage, by hand: 10 layers of 12 h^2/t + (3h + 4h)/t biases and 6h replicated.
   const double h = 5120, parameters = 10 * (12 * h * h / 4 + 7 * h / 4 + 6 * h);
   EXPECT_DOUBLE_EQ(static_cast<double>(rank_parameters(k13b, layout, 1).total()), parameters);
-  EXPECT_DOUBLE_EQ(sum_bytes(communication_volumes(k13b, layout, kMasks, 1), GroupKind::data, OpKind::all_reduce, false),
-                   2 * 7.0 / 8 * 4 * parameters);
+  EXPECT_DOUBLE_EQ(
+      sum_bytes(communication_volumes(k13b, layout, kMasks, 1), GroupKind::data, OpKind::all_reduce, false),
+      2 * 7.0 / 8 * 4 * parameters);
   layout.zero_stage = 1;
   const auto volumes = communication_volumes(k13b, layout, kMasks, 1);
   EXPECT_EQ(sum_bytes(volumes, GroupKind::data, OpKind::all_reduce, false), 0);

@@ -72,11 +72,13 @@ TEST(Layout, EveryKeyIsRead) {
 }
 
 TEST(Layout, RoundTripThroughJson) {
-  for (const char* more :
-       {"", R"("recompute": "full")", R"("recompute": "selective")",
-        R"("recompute": {"granularity": "selective", "modules": ["mlp", "layernorm"]}, "precision": "fp16")",
-        R"("recompute": {"granularity": "full", "method": "block", "num_layers": 3}, "schedule": "gpipe", "zero_stage": 1)",
-        R"("vpp": 2, "schedule": "interleaved", "microbatch_group": 4, "placement": "across_nodes", "precision": "fp8",
+  for (
+      const char* more :
+      {"", R"("recompute": "full")", R"("recompute": "selective")",
+       R"("recompute": {"granularity": "selective", "modules": ["mlp", "layernorm"]}, "precision": "fp16")",
+       R"("recompute": {"granularity": "full", "method": "block", "num_layers": 3}, "schedule": "gpipe",
+           "zero_stage": 1)",
+       R"("vpp": 2, "schedule": "interleaved", "microbatch_group": 4, "placement": "across_nodes", "precision": "fp8",
            "sequence_parallel": true, "attention": "unfused", "cp": 2, "ep": 3)"}) {
     const Layout layout = parse(more).layout;
     std::vector<Violation> problems;
@@ -95,11 +97,12 @@ TEST(Layout, MissingKeysAreAllListed) {
 }
 
 TEST(Layout, UnknownKeysAndWordsAreGuessed) {
-  EXPECT_THAT(parse(R"("microbatch": 3, "schedule": "interleavd", "precision": "bf15", "zero": 2)").problems,
-              ElementsAre(HasSubstr("layout.precision = \"bf15\": not a known choice; did you mean \"bf16\"?"),
-                          HasSubstr("layout.schedule = \"interleavd\": not a known choice; did you mean \"interleaved\"?"),
-                          HasSubstr("layout.microbatch = 3: unknown key; did you mean \"micro_batch\"?"),
-                          HasSubstr("layout.zero = 2: unknown key")));
+  EXPECT_THAT(
+      parse(R"("microbatch": 3, "schedule": "interleavd", "precision": "bf15", "zero": 2)").problems,
+      ElementsAre(HasSubstr("layout.precision = \"bf15\": not a known choice; did you mean \"bf16\"?"),
+                  HasSubstr("layout.schedule = \"interleavd\": not a known choice; did you mean \"interleaved\"?"),
+                  HasSubstr("layout.microbatch = 3: unknown key; did you mean \"micro_batch\"?"),
+                  HasSubstr("layout.zero = 2: unknown key")));
 }
 
 // Recompute -----------------------------------------------------------------------------------------------------------
@@ -126,11 +129,12 @@ TEST(Recompute, SelectsOnlyWhenSelective) {
 }
 
 TEST(Recompute, FullNeedsMethodAndNumLayers) {
-  EXPECT_THAT(parse(R"("recompute": {"granularity": "full"})").problems,
-              ElementsAre("c.json: layout.recompute.method: full recompute needs a method; add \"method\": \"uniform\" "
-                          "(all layers, in chunks of num_layers) or \"block\" (the first num_layers of each chunk)",
-                          "c.json: layout.recompute.num_layers: full recompute needs the number of layers; add "
-                          "\"num_layers\": 1, or more to keep fewer inputs (uniform) or recompute more layers (block)"));
+  EXPECT_THAT(
+      parse(R"("recompute": {"granularity": "full"})").problems,
+      ElementsAre("c.json: layout.recompute.method: full recompute needs a method; add \"method\": \"uniform\" "
+                  "(all layers, in chunks of num_layers) or \"block\" (the first num_layers of each chunk)",
+                  "c.json: layout.recompute.num_layers: full recompute needs the number of layers; add "
+                  "\"num_layers\": 1, or more to keep fewer inputs (uniform) or recompute more layers (block)"));
 }
 
 TEST(Recompute, KeysOfAnotherGranularityAreRefused) {
@@ -139,15 +143,16 @@ TEST(Recompute, KeysOfAnotherGranularityAreRefused) {
                           "remove it or set granularity to \"full\"",
                           "c.json: layout.recompute.num_layers = 2: means nothing with granularity \"selective\"; "
                           "remove it or set granularity to \"full\""));
-  EXPECT_THAT(parse(R"("recompute": {"granularity": "none", "modules": ["mlp"]})").problems,
-              ElementsAre("c.json: layout.recompute.modules = [\"mlp\"]: means nothing with granularity \"none\"; remove "
-                          "it or set granularity to \"selective\""));
+  EXPECT_THAT(
+      parse(R"("recompute": {"granularity": "none", "modules": ["mlp"]})").problems,
+      ElementsAre("c.json: layout.recompute.modules = [\"mlp\"]: means nothing with granularity \"none\"; remove "
+                  "it or set granularity to \"selective\""));
 }
 
 TEST(Recompute, Modules) {
-  EXPECT_THAT(parse(R"("recompute": {"granularity": "selective", "modules": ["mlp", "layernorm"]})")
-                  .layout.recompute.modules,
-              ElementsAre(RecomputeModule::mlp, RecomputeModule::layernorm));
+  EXPECT_THAT(
+      parse(R"("recompute": {"granularity": "selective", "modules": ["mlp", "layernorm"]})").layout.recompute.modules,
+      ElementsAre(RecomputeModule::mlp, RecomputeModule::layernorm));
   EXPECT_THAT(parse(R"("recompute": {"granularity": "selective", "modules": []})").problems,
               ElementsAre("c.json: layout.recompute.modules = []: selective recompute of nothing; name at least one of "
                           "core_attn, layernorm, mlp, or set granularity to \"none\""));
@@ -162,8 +167,9 @@ TEST(Recompute, Modules) {
 TEST(Recompute, WrongShapes) {
   EXPECT_THAT(parse(R"("recompute": true)").problems,
               ElementsAre(HasSubstr("layout.recompute = true: must be an object or one of")));
-  EXPECT_THAT(parse(R"("recompute": "selectiv")").problems,
-              ElementsAre(HasSubstr("layout.recompute = \"selectiv\": not a known choice; did you mean \"selective\"?")));
+  EXPECT_THAT(
+      parse(R"("recompute": "selectiv")").problems,
+      ElementsAre(HasSubstr("layout.recompute = \"selectiv\": not a known choice; did you mean \"selective\"?")));
   EXPECT_THAT(parse(R"("recompute": {"method": "uniform"})").problems,
               ElementsAre(HasSubstr("layout.recompute.granularity: missing")));
   EXPECT_THAT(parse(R"("recompute": {"granularity": "none", "numlayers": 1})").problems,

@@ -90,7 +90,8 @@ TEST(RankGrid, EveryMemberSeesTheSameGroup) {
   for (int rank = 0; rank < grid.world(); ++rank) {
     for (const int peer : grid.tensor(rank).ranks) EXPECT_EQ(grid.tensor(peer), grid.tensor(rank));
     for (const int peer : grid.data(rank).ranks) EXPECT_EQ(grid.data(peer), grid.data(rank));
-    for (const int peer : grid.model_parallel(rank).ranks) EXPECT_EQ(grid.model_parallel(peer), grid.model_parallel(rank));
+    for (const int peer : grid.model_parallel(rank).ranks)
+      EXPECT_EQ(grid.model_parallel(peer), grid.model_parallel(rank));
     for (const int peer : grid.embedding(rank).ranks) EXPECT_EQ(grid.embedding(peer), grid.embedding(rank));
   }
 }

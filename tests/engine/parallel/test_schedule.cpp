@@ -14,9 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-constexpr ScheduleShape one_f_one_b(std::int64_t p, std::int64_t m) {
-  return {ScheduleKind::one_f_one_b, p, 1, m, 1};
-}
+constexpr ScheduleShape one_f_one_b(std::int64_t p, std::int64_t m) { return {ScheduleKind::one_f_one_b, p, 1, m, 1}; }
 constexpr ScheduleShape interleaved(std::int64_t p, std::int64_t m, std::int64_t v, std::int64_t g) {
   return {ScheduleKind::interleaved, p, v, m, g};
 }
@@ -162,8 +160,7 @@ TEST(Schedule, GoldenOrders) {
   EXPECT_EQ(text_of(schedule(interleaved(4, 8, 2, 4), 0), true),
             "F0.0 F1.0 F2.0 F3.0 F0.1 F1.1 F2.1 F3.1 F4.0 F5.0 F6.0 B0.1 F7.0 B1.1 F4.1 B2.1 F5.1 B3.1 F6.1 B0.0 F7.1 "
             "B1.0 B2.0 B3.0 B4.1 B5.1 B6.1 B7.1 B4.0 B5.0 B6.0 B7.0");
-  EXPECT_EQ(text_of(schedule(one_f_one_b(4, 8), 1), false),
-            "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7");
+  EXPECT_EQ(text_of(schedule(one_f_one_b(4, 8), 1), false), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 B6 B7");
 }
 
 TEST(Schedule, GpipeRunsAllForwardsFirstAndBackwardInTheSameOrder) {
@@ -242,7 +239,8 @@ TEST(ScheduleRules, AcceptsTheWholeRuleAndNothingElse) {
     for (std::int64_t m = 1; m <= 12; ++m) {
       for (std::int64_t g = 1; g <= 14; ++g) {
         const bool allowed = p <= g && g <= m && (m % g == 0 || m % g >= p);
-        EXPECT_EQ(schedule_violations(interleaved(p, m, 2, g)).empty(), allowed) << "p " << p << " m " << m << " g " << g;
+        EXPECT_EQ(schedule_violations(interleaved(p, m, 2, g)).empty(), allowed)
+            << "p " << p << " m " << m << " g " << g;
       }
     }
   }
@@ -258,15 +256,17 @@ TEST(ScheduleRules, ChunksNeedTheInterleavedSchedule) {
 }
 
 TEST(ScheduleRules, TheInterleavedScheduleNeedsChunks) {
-  EXPECT_THAT(lines(interleaved(4, 8, 1, 4)),
-              ElementsAre("layout.vpp = 1: the interleaved schedule needs at least two chunks per stage; set layout.vpp "
-                          "to 2 or more, or layout.schedule to \"1f1b\""));
+  EXPECT_THAT(
+      lines(interleaved(4, 8, 1, 4)),
+      ElementsAre("layout.vpp = 1: the interleaved schedule needs at least two chunks per stage; set layout.vpp "
+                  "to 2 or more, or layout.schedule to \"1f1b\""));
 }
 
 TEST(ScheduleRules, ChunksNeedAPipeline) {
-  EXPECT_THAT(lines(interleaved(1, 8, 2, 1)),
-              ElementsAre("layout.vpp = 2: several chunks per stage need a pipeline, and layout.pp is 1; set layout.vpp "
-                          "to 1 or layout.pp to 2 or more"));
+  EXPECT_THAT(
+      lines(interleaved(1, 8, 2, 1)),
+      ElementsAre("layout.vpp = 2: several chunks per stage need a pipeline, and layout.pp is 1; set layout.vpp "
+                  "to 1 or layout.pp to 2 or more"));
 }
 
 TEST(ScheduleRules, TooFewMicroBatches) {
@@ -287,10 +287,11 @@ TEST(ScheduleRules, Groups) {
 }
 
 TEST(ScheduleRules, Positive) {
-  EXPECT_THAT(lines({ScheduleKind::one_f_one_b, 0, 0, 0, 1}),
-              ElementsAre("layout.pp = 0: must be at least 1; use 1 for no pipeline",
-                          "layout.vpp = 0: must be at least 1; use 1 for one model chunk per stage",
-                          "layout.global_batch = 0: leaves no micro-batch; give every replica at least one micro-batch"));
+  EXPECT_THAT(
+      lines({ScheduleKind::one_f_one_b, 0, 0, 0, 1}),
+      ElementsAre("layout.pp = 0: must be at least 1; use 1 for no pipeline",
+                  "layout.vpp = 0: must be at least 1; use 1 for one model chunk per stage",
+                  "layout.global_batch = 0: leaves no micro-batch; give every replica at least one micro-batch"));
 }
 
 TEST(ScheduleRules, SeveralAtOnce) { EXPECT_EQ(lines(interleaved(1, 8, 2, 9)).size(), 2u); }

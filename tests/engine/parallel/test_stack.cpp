@@ -103,12 +103,13 @@ TEST(Stacks, BadValues) {
   json["bucket_elements"] = 0;
   json["workspace_bytes"] = -1;
   json["fused_bias_glu"] = true;
-  EXPECT_THAT(problems_of(json),
-              ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
-                          "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
-                          "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
-                          "documented",
-                          HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));
+  EXPECT_THAT(
+      problems_of(json),
+      ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
+                  "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
+                  "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
+                  "documented",
+                  HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));
 }
 
 TEST(Stacks, MemoryNeedsASource) {

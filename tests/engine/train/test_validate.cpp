@@ -77,40 +77,46 @@ TEST(Validate, Divisibility) {
   EXPECT_THAT(lines([](TrainConfig& c) { c.model.heads = c.model.kv_heads = 36; }),
               ElementsAre(HasSubstr("c.json: model.hidden = 5120: is not a multiple of model.heads = 36; choose "
                                     "model.heads among ")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.tp = 3; }),
-              ElementsAre("c.json: model.heads = 40: is not a multiple of layout.tp = 3; choose layout.tp among 1, 2, 4, "
-                          "5, 8, 10, 20, 40, or model.heads = 39 or 42",
-                          HasSubstr("c.json: model.ffn_hidden = 20480: is not a multiple of layout.tp = 3; choose layout.tp "
-                                    "among 1, 2, 4, 5, ")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.model.ffn_hidden = 20482; }),
-              ElementsAre("c.json: model.ffn_hidden = 20482: is not a multiple of layout.tp = 4; choose layout.tp among 1, "
-                          "2, 7, 11, 14, 19, 22, 38, 49, 77, 98, 133, or model.ffn_hidden = 20480 or 20484"));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.pp = 3; }),
-              ElementsAre("c.json: model.layers = 40: is not a multiple of layout.pp x layout.vpp = 3 x 1 = 3; choose a "
-                          "product among 1, 2, 4, 5, 8, 10, 20, 40, or model.layers = 39 or 42"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.tp = 3; }),
+      ElementsAre("c.json: model.heads = 40: is not a multiple of layout.tp = 3; choose layout.tp among 1, 2, 4, "
+                  "5, 8, 10, 20, 40, or model.heads = 39 or 42",
+                  HasSubstr("c.json: model.ffn_hidden = 20480: is not a multiple of layout.tp = 3; choose layout.tp "
+                            "among 1, 2, 4, 5, ")));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.model.ffn_hidden = 20482; }),
+      ElementsAre("c.json: model.ffn_hidden = 20482: is not a multiple of layout.tp = 4; choose layout.tp among 1, "
+                  "2, 7, 11, 14, 19, 22, 38, 49, 77, 98, 133, or model.ffn_hidden = 20480 or 20484"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.pp = 3; }),
+      ElementsAre("c.json: model.layers = 40: is not a multiple of layout.pp x layout.vpp = 3 x 1 = 3; choose a "
+                  "product among 1, 2, 4, 5, 8, 10, 20, 40, or model.layers = 39 or 42"));
   EXPECT_THAT(lines([](TrainConfig& c) {
                 c.layout.vpp = 3;
                 c.layout.schedule = ScheduleKind::interleaved;
               }),
               ElementsAre(HasSubstr("is not a multiple of layout.pp x layout.vpp = 4 x 3 = 12")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.global_batch = 30; }),
-              ElementsAre("c.json: layout.global_batch = 30: is not a multiple of layout.micro_batch x layout.dp = 4 x 1 = "
-                          "4, and all micro-batches must be equal; set it to 28 or 32"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.global_batch = 30; }),
+      ElementsAre("c.json: layout.global_batch = 30: is not a multiple of layout.micro_batch x layout.dp = 4 x 1 = "
+                  "4, and all micro-batches must be equal; set it to 28 or 32"));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.global_batch = 3; }), ElementsAre(HasSubstr("; set it to 4")));
 }
 
 TEST(Validate, SequenceParallel) {
-  EXPECT_THAT(lines([](TrainConfig& c) {
-                c.layout.tp = 1;
-                c.layout.sequence_parallel = true;
-              }),
-              ElementsAre("c.json: layout.sequence_parallel = true: sequence parallelism splits over the tensor ranks, and "
-                          "layout.tp is 1; set it to false or layout.tp to 2 or more"));
-  EXPECT_THAT(lines([](TrainConfig& c) {
-                c.model.seq = 2046;
-                c.layout.sequence_parallel = true;
-              }),
-              ElementsAre(HasSubstr("c.json: model.seq = 2046: is not a multiple of layout.tp = 4; choose layout.tp among")));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) {
+        c.layout.tp = 1;
+        c.layout.sequence_parallel = true;
+      }),
+      ElementsAre("c.json: layout.sequence_parallel = true: sequence parallelism splits over the tensor ranks, and "
+                  "layout.tp is 1; set it to false or layout.tp to 2 or more"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) {
+        c.model.seq = 2046;
+        c.layout.sequence_parallel = true;
+      }),
+      ElementsAre(HasSubstr("c.json: model.seq = 2046: is not a multiple of layout.tp = 4; choose layout.tp among")));
   EXPECT_THAT(lines([](TrainConfig& c) { c.model.seq = 2046; }), ElementsAre());
 }
 
@@ -137,9 +143,10 @@ TEST(Validate, ScheduleRulesCarryTheFileAndTheBatch) {
                 c.layout.microbatch_group = 3;
               }),
               ElementsAre(HasSubstr("c.json: layout.microbatch_group = 3: smaller than the 4 pipeline stages")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.microbatch_group = 4; }),
-              ElementsAre("c.json: layout.microbatch_group = 4: only the interleaved schedule has groups; set it to 0 or "
-                          "layout.schedule to \"interleaved\""));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.microbatch_group = 4; }),
+      ElementsAre("c.json: layout.microbatch_group = 4: only the interleaved schedule has groups; set it to 0 or "
+                  "layout.schedule to \"interleaved\""));
 }
 
 TEST(Validate, ScheduleIsJudgedEvenWhenTheBatchDoesNotDivide) {
@@ -161,42 +168,48 @@ TEST(Validate, Recompute) {
       config.layout.recompute.method = method;
       const auto problems = validate(config, "c.json");
       ASSERT_EQ(problems.size(), 1u);
-      EXPECT_EQ(to_string(problems.front()),
-                "c.json: layout.recompute.num_layers = " + std::to_string(k) +
-                    ": must lie between 1 and the 10 layers of a model chunk; set it to 1 to keep the input of every layer "
-                    "(uniform) or to recompute one layer (block)");
+      EXPECT_EQ(
+          to_string(problems.front()),
+          "c.json: layout.recompute.num_layers = " + std::to_string(k) +
+              ": must lie between 1 and the 10 layers of a model chunk; set it to 1 to keep the input of every layer "
+              "(uniform) or to recompute one layer (block)");
     }
     config.layout.recompute.granularity = RecomputeGranularity::selective;
     EXPECT_TRUE(validate(config, "c.json").empty()) << "num_layers is for full only";
   }
-  EXPECT_THAT(lines([](TrainConfig& c) {
-                c.layout.recompute.granularity = RecomputeGranularity::selective;
-                c.layout.recompute.modules.clear();
-              }),
-              ElementsAre(HasSubstr("layout.recompute.modules = []: selective recompute of nothing; name at least one")));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) {
+        c.layout.recompute.granularity = RecomputeGranularity::selective;
+        c.layout.recompute.modules.clear();
+      }),
+      ElementsAre(HasSubstr("layout.recompute.modules = []: selective recompute of nothing; name at least one")));
 }
 
 TEST(Validate, WhatTheEngineDoesNotHave) {
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.zero_stage = 2; }),
-              ElementsAre("c.json: layout.zero_stage = 2: this ZeRO stage is not in the engine; set it to 0 (every rank "
-                          "keeps all states) or 1 (optimizer states sharded)"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.zero_stage = 2; }),
+      ElementsAre("c.json: layout.zero_stage = 2: this ZeRO stage is not in the engine; set it to 0 (every rank "
+                  "keeps all states) or 1 (optimizer states sharded)"));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.zero_stage = 3; }),
               ElementsAre(HasSubstr("layout.zero_stage = 3: this ZeRO stage is not in the engine; set it to 0")));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.zero_stage = 4; }),
               ElementsAre("c.json: layout.zero_stage = 4: there is no such ZeRO stage; set it to 0 or 1"));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 2; }),
               ElementsAre("c.json: layout.cp = 2: context parallelism is not in the engine; set it to 1"));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.ep = 2; }),
-              ElementsAre("c.json: layout.ep = 2: expert parallelism is not in the engine: its models are dense; set it to "
-                          "1"));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.precision = DType::fp16; }),
-              ElementsAre("c.json: layout.precision = \"fp16\": this precision is not in the engine; set it to \"bf16\" or "
-                          "\"fp32\""));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.ep = 2; }),
+      ElementsAre("c.json: layout.ep = 2: expert parallelism is not in the engine: its models are dense; set it to "
+                  "1"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.layout.precision = DType::fp16; }),
+      ElementsAre("c.json: layout.precision = \"fp16\": this precision is not in the engine; set it to \"bf16\" or "
+                  "\"fp32\""));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.precision = DType::fp8; }),
               ElementsAre(HasSubstr("layout.precision = \"fp8\": this precision is not in the engine")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.model.kv_heads = 8; }),
-              ElementsAre("c.json: model.kv_heads = 8: family gpt has as many key-value heads as heads; set it to 40 or "
-                          "leave it out"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.model.kv_heads = 8; }),
+      ElementsAre("c.json: model.kv_heads = 8: family gpt has as many key-value heads as heads; set it to 40 or "
+                  "leave it out"));
   EXPECT_THAT(lines([](TrainConfig& c) { c.model.kv_heads = 10; }),
               ElementsAre(HasSubstr("family gpt has as many"),
                           HasSubstr("model.kv_heads = 10: is not a multiple of layout.tp = 4")));
@@ -205,12 +218,13 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
                           "\"fp32\" or \"bf16\""));
   EXPECT_THAT(lines([](TrainConfig& c) { c.stack.bucket_elements = 0; }),
               ElementsAre("c.json: stack.bucket_elements = 0: must be at least 1; set it to 1 or more"));
-  EXPECT_THAT(lines([](TrainConfig& c) {
-                c.layout.placement = TensorPlacement::across_nodes;
-                c.layout.tp = 1;
-              }),
-              ElementsAre("c.json: layout.placement = \"across_nodes\": there is no tensor group to spread: layout.tp is 1; "
-                          "set it to \"packed\" or layout.tp to 2 or more"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) {
+        c.layout.placement = TensorPlacement::across_nodes;
+        c.layout.tp = 1;
+      }),
+      ElementsAre("c.json: layout.placement = \"across_nodes\": there is no tensor group to spread: layout.tp is 1; "
+                  "set it to \"packed\" or layout.tp to 2 or more"));
 }
 
 TEST(Validate, EveryNumberMustBePositive) {
@@ -243,38 +257,42 @@ TEST(Validate, EveryNumberMustBePositive) {
 TEST(Validate, NothingOverflows) {
   constexpr std::int64_t huge = 9'000'000'000'000'000'000;
   TrainConfig config = good();
-  config.model.layers = config.model.hidden = config.model.ffn_hidden = config.model.heads = config.model.kv_heads = huge;
+  config.model.layers = config.model.hidden = config.model.ffn_hidden = config.model.heads = config.model.kv_heads =
+      huge;
   config.model.seq = config.model.vocab = huge;
   config.layout.tp = config.layout.pp = config.layout.dp = config.layout.vpp = huge;
   config.layout.micro_batch = config.layout.global_batch = config.layout.microbatch_group = huge;
   config.layout.recompute.granularity = RecomputeGranularity::full;
   const auto problems = validate(config, "c.json");
   EXPECT_EQ(problems.size(), 14u);
-  for (const Violation& problem : problems) EXPECT_THAT(to_string(problem), HasSubstr("is beyond what the engine counts"));
+  for (const Violation& problem : problems)
+    EXPECT_THAT(to_string(problem), HasSubstr("is beyond what the engine counts"));
 
-  EXPECT_THAT(lines([](TrainConfig& c) {
-                c.layout.tp = 1 << 10;
-                c.layout.pp = 1 << 10;
-                c.layout.dp = 2;
-              }),
-              ElementsAre("c.json: layout.dp = 2: tp x pp x dp is beyond the 1048576 ranks the engine counts; lower one of "
-                          "them"));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) {
+        c.layout.tp = 1 << 10;
+        c.layout.pp = 1 << 10;
+        c.layout.dp = 2;
+      }),
+      ElementsAre("c.json: layout.dp = 2: tp x pp x dp is beyond the 1048576 ranks the engine counts; lower one of "
+                  "them"));
 }
 
 TEST(Validate, ListsEverythingAtOnce) {
-  EXPECT_THAT(keys([](TrainConfig& c) {
-                c.model.layers = 41;
-                c.model.ffn_hidden = 20482;
-                c.layout.zero_stage = 3;
-                c.layout.cp = 2;
-                c.layout.precision = DType::fp16;
-                c.layout.global_batch = 30;
-                c.layout.vpp = 2;
-                c.layout.recompute.granularity = RecomputeGranularity::full;
-                c.layout.recompute.num_layers = 99;
-              }),
-              UnorderedElementsAre("model.layers", "model.ffn_hidden", "layout.zero_stage", "layout.cp", "layout.precision",
-                                   "layout.global_batch", "layout.vpp", "layout.recompute.num_layers"));
+  EXPECT_THAT(
+      keys([](TrainConfig& c) {
+        c.model.layers = 41;
+        c.model.ffn_hidden = 20482;
+        c.layout.zero_stage = 3;
+        c.layout.cp = 2;
+        c.layout.precision = DType::fp16;
+        c.layout.global_batch = 30;
+        c.layout.vpp = 2;
+        c.layout.recompute.granularity = RecomputeGranularity::full;
+        c.layout.recompute.num_layers = 99;
+      }),
+      UnorderedElementsAre("model.layers", "model.ffn_hidden", "layout.zero_stage", "layout.cp", "layout.precision",
+                           "layout.global_batch", "layout.vpp", "layout.recompute.num_layers"));
 }
 
 TEST(Notes, SayWhatIsProbablyNotMeant) {

@@ -57,7 +57,8 @@ std::vector<std::vector<std::pair<bool, int>>> order_of(int m) {
 
 void schedule(VariantResult& variant, int m, const Costs& costs, bool per_layer) {
   const auto order = order_of(m);
-  std::vector<std::vector<Picoseconds>> forward_end(kStages, std::vector<Picoseconds>(m, -1)), backward_end = forward_end;
+  std::vector<std::vector<Picoseconds>> forward_end(kStages, std::vector<Picoseconds>(m, -1)),
+      backward_end = forward_end;
   std::vector<std::size_t> next(kStages, 0);
   std::vector<Picoseconds> clock(kStages, 0);
   variant.stages.resize(kStages);
@@ -119,7 +120,8 @@ void summarize(VariantResult& v, int m) {
     for (int c = 0; c < kCategories; ++c) v.mean_breakdown.time[c] += kTensor * stage.breakdown.time[c];
     idle += static_cast<double>(v.step - busy);
     v.gpu_busy += stage.gpu_busy / kStages;
-    v.recompute_s += static_cast<double>(stage.breakdown.time[static_cast<std::size_t>(Category::recompute)]) * kSecondsPerPicosecond / kStages;
+    v.recompute_s += static_cast<double>(stage.breakdown.time[static_cast<std::size_t>(Category::recompute)]) *
+                     kSecondsPerPicosecond / kStages;
   }
   v.bubble_share = idle / static_cast<double>(v.step) / kStages;
   v.bubble_over_ideal = v.bubble_share / (1 - v.bubble_share);
@@ -146,11 +148,18 @@ void remember(VariantResult& v, double saved_per_micro_batch_gib) {
     StageMemory& memory = stage.memory;
     memory.saved_bytes = saved_per_micro_batch_gib * static_cast<double>(stage.peak_in_flight) * kGiB;
     memory.saved_formula_bytes = memory.saved_bytes;
-    memory.saved_terms = {{"saved: attention softmax output", memory.saved_bytes * 0.6, "2 a s² b L / (t p) per micro-batch"},
-                          {"saved: layer input", memory.saved_bytes * 0.4, "2 s b h L / (t p) per micro-batch"}};
-    memory.by_purpose = {{"inputs", 65536.0},          {"parameters", parameters}, {"gradients", 2 * parameters},
-                         {"master", 2 * parameters},   {"moments", 4 * parameters}, {"activations", memory.saved_bytes + 1.1 * kGiB},
-                         {"communication", 0.32 * kGiB}, {"workspace", 0.06 * kGiB}, {"overhead", 2.4 * kGiB}};
+    memory.saved_terms = {
+        {"saved: attention softmax output", memory.saved_bytes * 0.6, "2 a s² b L / (t p) per micro-batch"},
+        {"saved: layer input", memory.saved_bytes * 0.4, "2 s b h L / (t p) per micro-batch"}};
+    memory.by_purpose = {{"inputs", 65536.0},
+                         {"parameters", parameters},
+                         {"gradients", 2 * parameters},
+                         {"master", 2 * parameters},
+                         {"moments", 4 * parameters},
+                         {"activations", memory.saved_bytes + 1.1 * kGiB},
+                         {"communication", 0.32 * kGiB},
+                         {"workspace", 0.06 * kGiB},
+                         {"overhead", 2.4 * kGiB}};
     for (const auto& [purpose, bytes] : memory.by_purpose) memory.peak_bytes += bytes;
     v.peak_memory_gib = std::max(v.peak_memory_gib, memory.peak_bytes / kGiB);
   }
@@ -160,29 +169,45 @@ void remember(VariantResult& v, double saved_per_micro_batch_gib) {
 void communicate(VariantResult& v, int m, bool recomputes) {
   const double slice = 2.0 * 2048 * 4 * 5120 * 3 / 4;  // 2 s b h (t-1)/t bytes sent by one rank
   const std::int64_t forward = 2LL * kLayersPerStage * m;
-  const double exposed = (static_cast<double>(v.mean_breakdown.time[static_cast<std::size_t>(Category::tensor)])) * kSecondsPerPicosecond / 16;
-  v.communication = {{"tensor all_gather", exposed * 0.52, exposed * 0.31, slice * 3 * forward, slice * 3 * forward, 3 * forward},
-                     {"tensor reduce_scatter", exposed * 0.48, exposed * 0.22, slice * 2 * forward, slice * 2 * forward, 2 * forward},
-                     {"pipeline send", 0.0004 * m, 0.0003 * m, 2.0 * 2048 * 4 * 5120 / 4 * m * 1.5, 2.0 * 2048 * 4 * 5120 / 4 * m * 1.5, m * 3 / 2},
-                     {"embedding all_reduce", 0.0045, 0, 259522560.0 / 2, 259522560.0 / 2, 1}};
+  const double exposed = (static_cast<double>(v.mean_breakdown.time[static_cast<std::size_t>(Category::tensor)])) *
+                         kSecondsPerPicosecond / 16;
+  v.communication = {
+      {"tensor all_gather", exposed * 0.52, exposed * 0.31, slice * 3 * forward, slice * 3 * forward, 3 * forward},
+      {"tensor reduce_scatter", exposed * 0.48, exposed * 0.22, slice * 2 * forward, slice * 2 * forward, 2 * forward},
+      {"pipeline send", 0.0004 * m, 0.0003 * m, 2.0 * 2048 * 4 * 5120 / 4 * m * 1.5,
+       2.0 * 2048 * 4 * 5120 / 4 * m * 1.5, m * 3 / 2},
+      {"embedding all_reduce", 0.0045, 0, 259522560.0 / 2, 259522560.0 / 2, 1}};
   if (recomputes) {
-    v.communication.insert(v.communication.begin() + 1,
-                           {"tensor all_gather (recomputed)", 0.0031 * m, 0, slice * forward, slice * forward, forward});
+    v.communication.insert(v.communication.begin() + 1, {"tensor all_gather (recomputed)", 0.0031 * m, 0,
+                                                         slice * forward, slice * forward, forward});
   }
 }
 
-VariantResult variant(const std::string& id, const std::string& title, int m, const Costs& costs, const char* recompute, const char* attention,
-                      const char* hardware, bool across, double saved_gib, bool per_layer) {
+VariantResult variant(const std::string& id, const std::string& title, int m, const Costs& costs, const char* recompute,
+                      const char* attention, const char* hardware, bool across, double saved_gib, bool per_layer) {
   VariantResult v;
   v.id = id;
   v.title = title;
   v.hardware = hardware;
   v.stack = "megatron_core";
-  v.model = {{"name", "gpt-13b"}, {"family", "gpt"}, {"layers", 40}, {"hidden", 5120}, {"ffn_hidden", 20480}, {"heads", 40},
-             {"kv_heads", 40}, {"seq", 2048}, {"vocab", 50257}};
-  v.layout = {{"tp", 4}, {"pp", 4}, {"dp", 1}, {"vpp", 1}, {"cp", 1}, {"ep", 1}, {"micro_batch", 4}, {"global_batch", 4 * m},
-              {"sequence_parallel", true}, {"recompute", {{"granularity", recompute}, {"method", "uniform"}, {"num_layers", 1}, {"modules", {"core_attn"}}}},
-              {"zero_stage", 0}, {"precision", "bf16"}, {"attention", attention}, {"placement", across ? "across_nodes" : "packed"}, {"schedule", "one_f_one_b"}};
+  v.model = {{"name", "gpt-13b"}, {"family", "gpt"}, {"layers", 40}, {"hidden", 5120}, {"ffn_hidden", 20480},
+             {"heads", 40},       {"kv_heads", 40},  {"seq", 2048},  {"vocab", 50257}};
+  v.layout = {
+      {"tp", 4},
+      {"pp", 4},
+      {"dp", 1},
+      {"vpp", 1},
+      {"cp", 1},
+      {"ep", 1},
+      {"micro_batch", 4},
+      {"global_batch", 4 * m},
+      {"sequence_parallel", true},
+      {"recompute", {{"granularity", recompute}, {"method", "uniform"}, {"num_layers", 1}, {"modules", {"core_attn"}}}},
+      {"zero_stage", 0},
+      {"precision", "bf16"},
+      {"attention", attention},
+      {"placement", across ? "across_nodes" : "packed"},
+      {"schedule", "one_f_one_b"}};
   schedule(v, m, costs, per_layer);
   summarize(v, m);
   remember(v, saved_gib);
@@ -196,15 +221,20 @@ Waterfall fall(const VariantResult& from, const VariantResult& to, const std::st
     const auto at = static_cast<std::size_t>(category);
     return static_cast<double>(to.mean_breakdown.time[at] - from.mean_breakdown.time[at]) * kSecondsPerPicosecond / 16;
   };
-  const double compute = part(Category::recompute), collectives = part(Category::tensor_recompute), bubble = part(Category::bubble);
-  waterfall.parts = {{"recompute compute", compute, "forward ops run again for the backward pass, on the critical path of every stage"},
-                     {"recomputed collectives", collectives, "all-gathers and reduce-scatters that the recomputation runs again, exposed"},
+  const double compute = part(Category::recompute), collectives = part(Category::tensor_recompute),
+               bubble = part(Category::bubble);
+  waterfall.parts = {{"recompute compute", compute,
+                      "forward ops run again for the backward pass, on the critical path of every stage"},
+                     {"recomputed collectives", collectives,
+                      "all-gathers and reduce-scatters that the recomputation runs again, exposed"},
                      {"bubble", bubble, "the same (p−1)/m share of a shorter micro-batch"},
-                     {"rest", to.iteration_s - from.iteration_s - compute - collectives - bubble, "optimizer, embedding and norm differences"}};
+                     {"rest", to.iteration_s - from.iteration_s - compute - collectives - bubble,
+                      "optimizer, embedding and norm differences"}};
   return waterfall;
 }
 
-CheckResult check(const char* id, const char* metric, const char* kind, std::optional<double> value, const char* unit, Verdict verdict) {
+CheckResult check(const char* id, const char* metric, const char* kind, std::optional<double> value, const char* unit,
+                  Verdict verdict) {
   CheckResult c;
   c.id = id;
   c.metric = metric;
@@ -217,11 +247,13 @@ CheckResult check(const char* id, const char* metric, const char* kind, std::opt
 
 void judge(CaseResult& result) {
   const auto of = [&](const char* id) -> const VariantResult& {
-    return *std::find_if(result.variants.begin(), result.variants.end(), [&](const VariantResult& v) { return v.id == id; });
+    return *std::find_if(result.variants.begin(), result.variants.end(),
+                         [&](const VariantResult& v) { return v.id == id; });
   };
   for (const char* m : {"m8", "m128"}) {
     const std::string full = std::string("full_") + m, selective = std::string("selective_") + m;
-    CheckResult ratio = check("", "", "measurement", of(full.c_str()).iteration_s / of(selective.c_str()).iteration_s, "x", Verdict::pass);
+    CheckResult ratio = check("", "", "measurement", of(full.c_str()).iteration_s / of(selective.c_str()).iteration_s,
+                              "x", Verdict::pass);
     ratio.id = "step-time ratio full/selective, " + std::string(m);
     ratio.metric = full + ".iteration_s / " + selective + ".iteration_s";
     ratio.pass_low = 1.2;
@@ -229,10 +261,13 @@ void judge(CaseResult& result) {
     ratio.warn_low = 1.1;
     ratio.warn_high = 1.5;
     ratio.target = 1.3;
-    ratio.source = "Korthikanti et al. 2022, Tables 4 and 5: 1.29–1.32; Hagemann et al. 2023, 34 paired layouts: median 1.31, p10–p90 1.12–1.36";
+    ratio.source =
+        "Korthikanti et al. 2022, Tables 4 and 5: 1.29–1.32; Hagemann et al. 2023, 34 paired layouts: median 1.31, "
+        "p10–p90 1.12–1.36";
     result.checks.push_back(ratio);
   }
-  CheckResult worse = check("step-time ratio across nodes, 1 × 100 Gb/s", "full_across_1x100g.iteration_s / selective_across_1x100g.iteration_s", "measurement", 1.62,
+  CheckResult worse = check("step-time ratio across nodes, 1 × 100 Gb/s",
+                            "full_across_1x100g.iteration_s / selective_across_1x100g.iteration_s", "measurement", 1.62,
                             "x", Verdict::fail);
   worse.pass_low = 1.2;
   worse.pass_high = 1.4;
@@ -248,7 +283,8 @@ void judge(CaseResult& result) {
     bytes.source = "closed formula: 2 s b h (t−1)/t a call";
     result.checks.push_back(bytes);
   }
-  CheckResult memory = check("peak memory fits", "none_m8.peak_memory_gib", "bound", of("none_m8").peak_memory_gib, "GiB", Verdict::warn);
+  CheckResult memory = check("peak memory fits", "none_m8.peak_memory_gib", "bound", of("none_m8").peak_memory_gib,
+                             "GiB", Verdict::warn);
   memory.pass_high = 72;
   memory.warn_high = 80;
   memory.source = "datasheet: 80 GiB, 10 % kept free";
@@ -257,17 +293,23 @@ void judge(CaseResult& result) {
   missing.gates = false;
   missing.source = "no loss on this device";
   result.checks.push_back(missing);
-  CheckResult claim = check("document 000: throughput", "full_m8.samples_per_s", "claim", 32 / of("full_m8").iteration_s, "samples/s", Verdict::shown);
+  CheckResult claim = check("document 000: throughput", "full_m8.samples_per_s", "claim",
+                            32 / of("full_m8").iteration_s, "samples/s", Verdict::shown);
   claim.gates = false;
   claim.target = 102;
   claim.source = "document 000, line 43";
-  claim.explanation = "102 samples/s × 1.598e14 FLOP a sample is 16.3 PFLOP/s, 103 % of the 15.8 PFLOP/s that 16 H100 have; 24 % MFU is 23.8 samples/s.";
+  claim.explanation =
+      "102 samples/s × 1.598e14 FLOP a sample is 16.3 PFLOP/s, 103 % of the 15.8 PFLOP/s that 16 H100 have; 24 % MFU "
+      "is 23.8 samples/s.";
   result.checks.push_back(claim);
-  claim = check("document 000: 1.71 × from selective recompute", "", "claim", of("full_m8").iteration_s / of("selective_m8").iteration_s, "x", Verdict::shown);
+  claim = check("document 000: 1.71 × from selective recompute", "", "claim",
+                of("full_m8").iteration_s / of("selective_m8").iteration_s, "x", Verdict::shown);
   claim.gates = false;
   claim.target = 1.71;
   claim.source = "document 000, line 151";
-  claim.explanation = "The FLOP ratio full/selective is 1.30 with the full attention matrix, so recompute alone can't give 1.71 ×; removing all of its 316 ms from 1336 ms gives 1.31 ×.";
+  claim.explanation =
+      "The FLOP ratio full/selective is 1.30 with the full attention matrix, so recompute alone can't give 1.71 ×; "
+      "removing all of its 316 ms from 1336 ms gives 1.31 ×.";
   result.checks.push_back(claim);
 }
 
@@ -316,30 +358,43 @@ Run synthetic_run(bool per_layer) {
   slowest_selective.recompute = 3 * kMs;
   slowest_selective.tensor_recompute = 0;
   const char* dgx = "dgx-h100";
-  const auto add = [&](const char* id, const char* title, int m, const Costs& costs, const char* recompute, const char* attention, const char* hardware, bool across, double saved) {
+  const auto add = [&](const char* id, const char* title, int m, const Costs& costs, const char* recompute,
+                       const char* attention, const char* hardware, bool across, double saved) {
     result.variants.push_back(variant(id, title, m, costs, recompute, attention, hardware, across, saved, per_layer));
   };
   add("full_m8", "Full recompute, 8 micro-batches", 8, full, "full", "unfused", dgx, false, 0.195);
-  add("selective_m8", "Selective recompute of core attention, 8 micro-batches", 8, selective, "selective", "unfused", dgx, false, 3.32);
+  add("selective_m8", "Selective recompute of core attention, 8 micro-batches", 8, selective, "selective", "unfused",
+      dgx, false, 3.32);
   add("none_m8", "No recompute, 8 micro-batches", 8, none, "none", "unfused", dgx, false, 16.6);
   add("full_m128", "Full recompute, 128 micro-batches", 128, full, "full", "unfused", dgx, false, 0.195);
-  add("selective_m128", "Selective recompute, 128 micro-batches", 128, selective, "selective", "unfused", dgx, false, 3.32);
+  add("selective_m128", "Selective recompute, 128 micro-batches", 128, selective, "selective", "unfused", dgx, false,
+      3.32);
   add("none_m128", "No recompute, 128 micro-batches", 128, none, "none", "unfused", dgx, false, 16.6);
-  add("full_across_8x100g", "Full, tensor groups across nodes", 8, slow_full, "full", "unfused", "dgx-h100-8x100g", true, 0.195);
-  add("selective_across_8x100g", "Selective, tensor groups across nodes", 8, slow_selective, "selective", "unfused", "dgx-h100-8x100g", true, 3.32);
-  add("full_across_1x100g", "Full, tensor groups across nodes, one shared link", 8, slowest_full, "full", "unfused", "dgx-h100-1x100g", true, 0.195);
-  add("selective_across_1x100g", "Selective, tensor groups across nodes, one shared link", 8, slowest_selective, "selective", "unfused", "dgx-h100-1x100g", true, 3.32);
+  add("full_across_8x100g", "Full, tensor groups across nodes", 8, slow_full, "full", "unfused", "dgx-h100-8x100g",
+      true, 0.195);
+  add("selective_across_8x100g", "Selective, tensor groups across nodes", 8, slow_selective, "selective", "unfused",
+      "dgx-h100-8x100g", true, 3.32);
+  add("full_across_1x100g", "Full, tensor groups across nodes, one shared link", 8, slowest_full, "full", "unfused",
+      "dgx-h100-1x100g", true, 0.195);
+  add("selective_across_1x100g", "Selective, tensor groups across nodes, one shared link", 8, slowest_selective,
+      "selective", "unfused", "dgx-h100-1x100g", true, 3.32);
   add("flash_full_m8", "Flash attention, full recompute", 8, flash_full, "full", "flash", dgx, false, 0.195);
   add("flash_none_m8", "Flash attention, no recompute", 8, flash, "none", "flash", dgx, false, 3.32);
   const auto& v = result.variants;
-  result.waterfalls = {fall(v[0], v[1], "GPUs are 95 % busy at 26 % MFU: a collective that waits counts as busy, and of the compute 24 % runs for the second time."),
-                       fall(v[3], v[4], "With m = 128 the bubble is 2.3 % of the step; what is left is the recomputation itself."),
-                       fall(v[6], v[7], "Across nodes the recomputed collectives cost more than the recomputed compute.")};
+  result.waterfalls = {
+      fall(v[0], v[1],
+           "GPUs are 95 % busy at 26 % MFU: a collective that waits counts as busy, and of the compute 24 % runs for "
+           "the second time."),
+      fall(v[3], v[4], "With m = 128 the bubble is 2.3 % of the step; what is left is the recomputation itself."),
+      fall(v[6], v[7], "Across nodes the recomputed collectives cost more than the recomputed compute.")};
   judge(result);
   result.method_note =
-      "# Method\n\nThe case replays the *recorded* program of every stage on a **synthetic** fixture; see [the paper](https://arxiv.org/abs/2205.05198), section 4.\n\n"
-      "- Step time: the last rank's end.\n- Bubble: idle share, `(p-1)/(v m + p-1)` beside it.\n\n1. Record.\n2. Replay.\n\n"
-      "| category | priority |\n|---|---|\n| compute | 1 |\n| exposed communication | 2 |\n\n```\nbenchsuite run --case sp_recompute_13b\n```\n\n> Formulas are exact on the ideal profile only.\n";
+      "# Method\n\nThe case replays the *recorded* program of every stage on a **synthetic** fixture; see [the "
+      "paper](https://arxiv.org/abs/2205.05198), section 4.\n\n"
+      "- Step time: the last rank's end.\n- Bubble: idle share, `(p-1)/(v m + p-1)` beside it.\n\n1. Record.\n2. "
+      "Replay.\n\n"
+      "| category | priority |\n|---|---|\n| compute | 1 |\n| exposed communication | 2 |\n\n```\nbenchsuite run "
+      "--case sp_recompute_13b\n```\n\n> Formulas are exact on the ideal profile only.\n";
   run.cases.push_back(std::move(result));
   return run;
 }

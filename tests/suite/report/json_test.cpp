@@ -45,7 +45,9 @@ TEST(ResultJson, RoundTripKeepsEveryField) {
     for (std::size_t i = 0; i < a.stages[s].gantt.size(); ++i) {
       const GanttSpan& x = a.stages[s].gantt[i];
       const GanttSpan& y = b.stages[s].gantt[i];
-      ASSERT_TRUE(x.category == y.category && x.micro_batch == y.micro_batch && x.chunk == y.chunk && x.start == y.start && x.end == y.end) << "span " << i;
+      ASSERT_TRUE(x.category == y.category && x.micro_batch == y.micro_batch && x.chunk == y.chunk &&
+                  x.start == y.start && x.end == y.end)
+          << "span " << i;
     }
   }
   EXPECT_EQ(back.cases[0].variants[1].loss, 10.25);
@@ -78,7 +80,8 @@ TEST(ResultJson, HoldsTheDocumentedKeys) {
   const Json& result = json.at("cases").at(0);
   for (const char* key : {"variants", "waterfall", "checks"}) EXPECT_TRUE(result.at(key).is_array()) << key;
   const Json& variant = result.at("variants").at(0);
-  for (const char* key : {"iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "gpu_busy", "bubble_share", "peak_memory_gib", "fits", "loss"}) {
+  for (const char* key : {"iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "gpu_busy",
+                          "bubble_share", "peak_memory_gib", "fits", "loss"}) {
     EXPECT_TRUE(variant.contains(key)) << key;
   }
   EXPECT_TRUE(variant.at("loss").is_null());

@@ -54,6 +54,13 @@ TEST(Gemm, LoopsAndLibraryAgreeOnStridedFactors) {
   }
 }
 
+TEST(Gemm, LoopsNeverReadAnOutputTheyOverwrite) {
+  const std::vector<float> a = {1, 2}, b = {3, 4};
+  float c = std::numeric_limits<float>::quiet_NaN();
+  cpu::matmul_by_loops({1, 1, 2, 1, 0}, {a.data(), 2, false}, {b.data(), 1, false}, &c, 1);
+  EXPECT_EQ(c, 11);
+}
+
 TEST(Gemm, RefusesOperandsOfTheWrongSize) {
   Value a = random_value(6, 1), b = random_value(6, 2), c = output(5);
   try {

@@ -192,7 +192,7 @@ inline void expect_near(const std::vector<float>& actual, const std::vector<floa
                         const std::string& name) {
   ASSERT_EQ(actual.size(), expected.size()) << name;
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    EXPECT_NEAR(actual[i], expected[i], tolerance + tolerance * std::abs(expected[i])) << name << " element " << i;
+    ASSERT_NEAR(actual[i], expected[i], tolerance + tolerance * std::abs(expected[i])) << name << " element " << i;
   }
 }
 

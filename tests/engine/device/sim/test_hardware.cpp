@@ -1,4 +1,4 @@
-// Profiles: the committed files load and say where every constant comes from; a bad file lists everything wrong with it.
+// Profiles: the committed files load and say where every constant comes from; a bad file lists everything wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

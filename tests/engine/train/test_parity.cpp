@@ -1,0 +1,217 @@
+// One model under every layout: parallelism, recompute and scheduling change where and when things are computed, and
+// nothing else. The baseline is one rank; fp32 on device cpu; memory outside lifetimes is poisoned with NaN.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "engine/train/cpu_training.h"
+
+namespace benchsuite {
+namespace {
+
+TrainConfig tiny() {
+  TrainConfig config;
+  config.model = {.name = "tiny", .layers = 4, .hidden = 32, .ffn_hidden = 128, .heads = 4, .kv_heads = 4, .seq = 16,
+                  .vocab = 512, .dropout = 0.1};
+  config.layout.precision = DType::fp32;
+  config.layout.attention = AttentionKernel::unfused;
+  config.layout.global_batch = 8;
+  return config;
+}
+
+CpuTrainingResult train(const TrainConfig& config, const Faults& faults = {}) {
+  return train_on_cpu(config, {.steps = 2, .faults = faults, .poison = true, .collect_gradients = true});
+}
+
+const CpuTrainingResult& baseline() {
+  static const CpuTrainingResult result = train(tiny());
+  return result;
+}
+
+/// Largest difference over all tensors of `a` and `b`, each relative to the largest value of its tensor in `b`.
+double largest_difference(const std::map<std::string, std::vector<float>>& a,
+                          const std::map<std::string, std::vector<float>>& b) {
+  double largest = 0;
+  for (const auto& [name, wanted] : b) {
+    const std::vector<float>& got = a.at(name);
+    EXPECT_EQ(got.size(), wanted.size()) << name;
+    double scale = 0, difference = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      scale = std::max(scale, std::fabs(static_cast<double>(wanted[i])));
+      const double distance = std::fabs(static_cast<double>(got[i]) - static_cast<double>(wanted[i]));
+      difference = std::isnan(distance) ? std::numeric_limits<double>::infinity() : std::max(difference, distance);
+    }
+    largest = std::max(largest, difference / scale);
+  }
+  return largest;
+}
+
+// fp32 sums in another order: about sqrt(terms) roundings of 6e-8 on sums of a few thousand products, through four
+// layers; single small entries of LayerNorm gradients see up to 1.5e-5 of their tensor's largest value.
+constexpr double kReordered = 1e-4;
+
+struct LayoutChange {
+  const char* name;
+  std::function<void(TrainConfig&)> change;
+  bool bits;  ///< must equal the baseline bit for bit
+};
+
+void recompute(TrainConfig& config, RecomputeConfig how) { config.layout.recompute = std::move(how); }
+
+const LayoutChange kLayouts[] = {
+    // Recompute repeats the same arithmetic.
+    {"full_1", [](auto& c) { recompute(c, {.granularity = RecomputeGranularity::full}); }, true},
+    {"full_2", [](auto& c) { recompute(c, {.granularity = RecomputeGranularity::full, .num_layers = 2}); }, true},
+    {"full_3", [](auto& c) { recompute(c, {.granularity = RecomputeGranularity::full, .num_layers = 3}); }, true},
+    {"block_1",
+     [](auto& c) {
+       recompute(c, {.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .num_layers = 1});
+     },
+     true},
+    {"core_attn", [](auto& c) { recompute(c, {.granularity = RecomputeGranularity::selective}); }, true},
+    {"layernorm",
+     [](auto& c) {
+       recompute(c, {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::layernorm}});
+     },
+     true},
+    {"mlp",
+     [](auto& c) { recompute(c, {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}}); },
+     true},
+    // Stacks fuse and store differently, and compute the same.
+    {"separate_kernels", [](auto& c) { c.stack.fused_bias_gelu = c.stack.fused_bias_dropout_add = false; }, true},
+    {"regenerated_masks", [](auto& c) { c.stack.stores_dropout_masks = false; }, true},
+    // The same micro-batch order on every schedule.
+    {"pp2", [](auto& c) { c.layout.pp = 2; }, true},
+    {"pp4", [](auto& c) { c.layout.pp = 4; }, true},
+    {"pp2_overlapped", [](auto& c) { c.layout.pp = 2, c.stack.overlaps_pipeline = true; }, true},
+    {"pp2_gpipe", [](auto& c) { c.layout.pp = 2, c.layout.schedule = ScheduleKind::gpipe; }, true},
+    {"pp2_v2", [](auto& c) { c.layout.pp = 2, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved; }, true},
+    {"pp2_full",
+     [](auto& c) { c.layout.pp = 2, c.layout.recompute.granularity = RecomputeGranularity::full; }, true},
+    // Sums over ranks round differently.
+    {"flash", [](auto& c) { c.layout.attention = AttentionKernel::flash; }, false},
+    {"micro_batch_2", [](auto& c) { c.layout.micro_batch = 2; }, false},
+    {"tp2", [](auto& c) { c.layout.tp = 2; }, false},
+    {"tp2_sp", [](auto& c) { c.layout.tp = 2, c.layout.sequence_parallel = true; }, false},
+    {"tp4_sp_full",
+     [](auto& c) {
+       c.layout.tp = 4, c.layout.sequence_parallel = true;
+       c.layout.recompute.granularity = RecomputeGranularity::full;
+     },
+     false},
+    {"tp2_sp_blocking",
+     [](auto& c) {
+       c.layout.tp = 2, c.layout.sequence_parallel = true, c.stack.overlaps_tensor_backward = false;
+     },
+     false},
+    {"dp2", [](auto& c) { c.layout.dp = 2; }, false},
+    {"dp4_overlapped",
+     [](auto& c) {
+       c.layout.dp = 4, c.stack.overlaps_gradient_reduction = true;
+     },
+     false},
+    {"tp2_sp_pp2_dp2_selective",
+     [](auto& c) {
+       c.layout.tp = c.layout.pp = c.layout.dp = 2, c.layout.sequence_parallel = true;
+       c.layout.recompute.granularity = RecomputeGranularity::selective;
+     },
+     false},
+};
+
+void PrintTo(const LayoutChange& layout, std::ostream* out) { *out << layout.name; }
+
+class Parity : public testing::TestWithParam<LayoutChange> {};
+
+TEST_P(Parity, TrainsLikeOneRank) {
+  TrainConfig config = tiny();
+  GetParam().change(config);
+  const CpuTrainingResult result = train(config);
+  const double gradients = largest_difference(result.gradients, baseline().gradients);
+  if (GetParam().bits) {
+    EXPECT_EQ(result.loss, baseline().loss);
+    EXPECT_EQ(result.gradient_norm, baseline().gradient_norm);
+    EXPECT_EQ(gradients, 0);
+    EXPECT_EQ(largest_difference(result.parameters, baseline().parameters), 0);
+    return;
+  }
+  for (std::size_t step = 0; step < 2; ++step) {
+    EXPECT_NEAR(result.loss[step], baseline().loss[step], 2e-6);  // a few roundings of a loss of about 6
+    EXPECT_NEAR(result.gradient_norm[step], baseline().gradient_norm[step], 1e-5);
+  }
+  // Parameters are not compared: Adam divides by the gradient's own size, so a key bias, whose gradient is zero but for
+  // rounding, moves by up to the learning rate either way. The second step's loss and gradients show the update.
+  EXPECT_LT(gradients, kReordered);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Parity, testing::ValuesIn(kLayouts),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// After a reduce-scatter a rank's buckets hold sums only in its own slice, so gradients are not compared whole.
+TEST(ZeroParity, StageOneTrainsLikePlainDataParallelBitForBit) {
+  for (const bool overlapped : {false, true}) {
+    TrainConfig config = tiny();
+    config.layout.dp = 2;
+    config.layout.pp = 2;
+    config.stack.overlaps_gradient_reduction = overlapped;
+    const CpuTrainingResult plain = train(config);
+    config.layout.zero_stage = 1;
+    const CpuTrainingResult sharded = train(config);
+    EXPECT_EQ(sharded.loss, plain.loss);
+    EXPECT_EQ(largest_difference(sharded.parameters, plain.parameters), 0);
+    EXPECT_NEAR(sharded.gradient_norm[1], plain.gradient_norm[1], 1e-6);  // partial sums are cut elsewhere
+  }
+}
+
+// The analytic gradient of the whole model against central differences of its loss.
+TEST(WholeModel, GradientsMatchFiniteDifferences) {
+  TrainConfig config = tiny();
+  config.model.layers = 2;
+  config.layout.global_batch = 2;
+  CpuTrainingOptions options{.steps = 1, .learning_rate = 0, .collect_gradients = true};
+  const CpuTrainingResult analytic = train_on_cpu(config, options);
+  for (const auto& [name, gradient] : analytic.gradients) {
+    std::size_t index = 0;  // the entry with the largest gradient: the loss is fp32, small ones drown in its rounding
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      if (std::fabs(gradient[i]) > std::fabs(gradient[index])) index = i;
+    }
+    const float step = 0.02f;
+    double loss[2];
+    for (const int side : {0, 1}) {
+      options.nudge = {.parameter = name, .index = static_cast<std::int64_t>(index), .by = side == 0 ? step : -step};
+      loss[side] = train_on_cpu(config, options).loss[0];
+    }
+    const double numeric = (loss[0] - loss[1]) / (2.0 * step);
+    // Rounding of the two losses (6 * 6e-8 / 0.04 = 1e-5) and the cubic term of the difference quotient.
+    EXPECT_NEAR(gradient[index], numeric, 3e-5 + 0.02 * std::fabs(numeric)) << name << "[" << index << "]";
+  }
+}
+
+TEST(WholeModel, AMissingTiedEmbeddingReductionIsSeen) {
+  TrainConfig config = tiny();
+  config.layout.pp = 2;
+  const CpuTrainingResult broken = train(config, {.drop_tied_embedding_reduce = true});
+  EXPECT_GT(largest_difference(broken.gradients, baseline().gradients), 100 * kReordered);
+}
+
+TEST(WholeModel, MissingRecomputedCollectivesAreSeen) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.recompute.granularity = RecomputeGranularity::full;
+  const CpuTrainingResult broken = train(config, {.drop_recomputed_collectives = true});
+  EXPECT_GT(largest_difference(broken.gradients, baseline().gradients), 100 * kReordered);
+}
+
+TEST(WholeModel, LossStartsNearTheEntropyOfTheVocabulary) {
+  EXPECT_NEAR(baseline().loss[0], std::log(512.0), 0.1);  // logits of N(0, 0.02) weights are close to equal
+}
+
+TEST(CpuTraining, RefusesWhatItCannotCompute) {
+  TrainConfig config = tiny();
+  config.layout.precision = DType::bf16;
+  EXPECT_THROW(train_on_cpu(config, {}), Error);
+}
+
+}  // namespace
+}  // namespace benchsuite

@@ -1,0 +1,240 @@
+// The recorded step against what megatron-core documents: which collectives a layer posts and where their waits stand.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/model/terms.h"
+#include "engine/program/verifier.h"
+#include "engine/train/step.h"
+
+namespace benchsuite {
+namespace {
+
+TrainConfig tiny() {
+  TrainConfig config;
+  config.model = {.name = "tiny", .layers = 4, .hidden = 64, .ffn_hidden = 256, .heads = 4, .kv_heads = 4, .seq = 32,
+                  .vocab = 512};
+  config.layout.attention = AttentionKernel::unfused;
+  config.layout.global_batch = 1;
+  return config;
+}
+
+/// Collectives of the tensor group in the layers of the Program, by (phase, kind), for each layer.
+std::map<std::pair<Phase, OpKind>, std::int64_t> collectives_of_a_layer(const TrainConfig& config) {
+  std::map<std::pair<Phase, OpKind>, std::int64_t> counts;
+  const Program program = record_step(config, 0).program;
+  for (const Op& op : program.ops) {
+    if (op.stream == StreamKind::tensor && op.layer >= 0) ++counts[{op.phase, op.kind}];
+  }
+  const std::int64_t each = config.model.layers * config.layout.micro_batches();
+  for (auto& [key, count] : counts) count = div_exact(count, each);
+  return counts;
+}
+
+using Counts = std::map<std::pair<Phase, OpKind>, std::int64_t>;
+
+// Korthikanti et al. 2022, section 4.2: f and f-bar are all-reduces, g and g-bar all-gathers and reduce-scatters.
+TEST(StepProgram, TensorParallelLayerHasTwoAllReducesEachWay) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  EXPECT_EQ(collectives_of_a_layer(config),
+            (Counts{{{Phase::forward, OpKind::all_reduce}, 2}, {{Phase::backward, OpKind::all_reduce}, 2}}));
+}
+
+TEST(StepProgram, SequenceParallelLayerGathersTwiceMoreInBackward) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.sequence_parallel = true;
+  EXPECT_EQ(collectives_of_a_layer(config), (Counts{{{Phase::forward, OpKind::all_gather}, 2},
+                                                    {{Phase::forward, OpKind::reduce_scatter}, 2},
+                                                    {{Phase::backward, OpKind::all_gather}, 4},
+                                                    {{Phase::backward, OpKind::reduce_scatter}, 2}}));
+}
+
+TEST(StepProgram, FullRecomputeRepeatsTheForwardCollectives) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.sequence_parallel = true;
+  config.layout.recompute.granularity = RecomputeGranularity::full;
+  const Counts counts = collectives_of_a_layer(config);
+  EXPECT_EQ(counts.at({Phase::recompute, OpKind::all_gather}), 2);
+  EXPECT_EQ(counts.at({Phase::recompute, OpKind::reduce_scatter}), 2);
+}
+
+TEST(StepProgram, SelectiveRecomputeOfCoreAttentionRepeatsNoCollectiveAndOnlyTheCore) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.sequence_parallel = true;
+  config.layout.recompute.granularity = RecomputeGranularity::selective;
+  EXPECT_EQ(collectives_of_a_layer(config).count({Phase::recompute, OpKind::all_gather}), 0u);
+  const Program program = record_step(config, 0).program;
+  std::map<OpKind, int> again;
+  for (const Op& op : program.ops) {
+    if (op.phase == Phase::recompute) ++again[op.kind];
+  }
+  EXPECT_EQ(again, (std::map<OpKind, int>{{OpKind::attention_scores, 4}, {OpKind::attention_context, 4},
+                                          {OpKind::softmax, 4}, {OpKind::dropout, 4}}));
+}
+
+TEST(StepProgram, SelectiveRecomputeOfTheMlpRepeatsItsCollectives) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.sequence_parallel = true;
+  config.layout.recompute = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}};
+  const Counts counts = collectives_of_a_layer(config);
+  EXPECT_EQ(counts.at({Phase::recompute, OpKind::all_gather}), 1);
+  EXPECT_EQ(counts.at({Phase::recompute, OpKind::reduce_scatter}), 1);
+}
+
+/// The last op on the compute stream before `id`.
+bool is_wgrad(const Program& program, const Op& op) {
+  const OpShape& shape = program.shape_of(op);
+  return op.kind == OpKind::gemm && shape.accumulate && shape.transpose_a;
+}
+
+/// How many weight-gradient products wait for a collective that was posted after the input-gradient product.
+int wgrads_that_wait_for_dx(const Program& program) {
+  int waiting = 0;
+  for (const Op& op : program.ops) {
+    if (!is_wgrad(program, op)) continue;
+    for (const OpId wait : program.waits_of(op)) {
+      if (program.ops[wait].kind == OpKind::reduce_scatter) ++waiting;
+    }
+  }
+  return waiting;
+}
+
+TEST(StepProgram, TheStackDecidesWhetherTheInputGradientReductionHidesBehindTheWeightGradient) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.sequence_parallel = true;
+  EXPECT_EQ(wgrads_that_wait_for_dx(record_step(config, 0).program), 0);
+  config.stack.overlaps_tensor_backward = false;
+  EXPECT_EQ(wgrads_that_wait_for_dx(record_step(config, 0).program), 4 * 2 + 1);  // two a layer, one in the head
+}
+
+TEST(StepProgram, OverlappedGradientReductionStartsBucketsBeforeTheLastBackwardEnds) {
+  TrainConfig config = tiny();
+  config.model.layers = 6;
+  config.model.hidden = 256;
+  config.model.ffn_hidden = 1024;
+  config.layout.dp = 2;
+  config.layout.global_batch = 4;
+  config.stack.bucket_elements = 1'000'000;  // below 1 M d, which then decides: 2 M of 4.7 M elements
+  config.stack.overlaps_gradient_reduction = true;
+  const auto reductions_before_last_backward = [](const Program& program) {
+    std::size_t last_backward = 0;
+    for (std::size_t id = 0; id < program.ops.size(); ++id) {
+      if (program.ops[id].phase == Phase::backward) last_backward = id;
+    }
+    int early = 0, micro_batch = -1;
+    for (std::size_t id = 0; id < last_backward; ++id) {
+      if (program.ops[id].phase == Phase::backward) micro_batch = program.ops[id].micro_batch;
+      if (program.ops[id].stream != StreamKind::data) continue;
+      ++early;
+      EXPECT_EQ(micro_batch, 1) << "gradients are reduced in the last micro-batch only";
+    }
+    return early;
+  };
+  EXPECT_EQ(reductions_before_last_backward(record_step(config, 0).program), 2);
+  config.stack.overlaps_gradient_reduction = false;
+  EXPECT_EQ(reductions_before_last_backward(record_step(config, 0).program), 0);
+}
+
+TEST(StepProgram, RecordingIsAPureFunction) {
+  TrainConfig config = tiny();
+  config.layout.tp = 2;
+  config.layout.pp = 2;
+  config.layout.global_batch = 4;
+  const Program a = record_step(config, 2).program, b = record_step(config, 2).program;
+  ASSERT_EQ(a.ops.size(), b.ops.size());
+  EXPECT_EQ(a.waits, b.waits);
+  EXPECT_EQ(a.shapes, b.shapes);
+  EXPECT_EQ(a.groups, b.groups);
+  for (std::size_t i = 0; i < a.buffers.size(); ++i) ASSERT_EQ(a.buffers[i].offset, b.buffers[i].offset);
+}
+
+struct Sweep {
+  const char* name;
+  int tp, pp, vpp, dp, zero;
+  bool sequence_parallel, flash, fused, overlapped;
+  RecomputeConfig recompute;
+};
+
+std::vector<Sweep> sweeps() {
+  const RecomputeConfig none, full{.granularity = RecomputeGranularity::full},
+      full2{.granularity = RecomputeGranularity::full, .num_layers = 2},
+      block{.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block},
+      core{.granularity = RecomputeGranularity::selective},
+      all{.granularity = RecomputeGranularity::selective,
+          .modules = {RecomputeModule::core_attn, RecomputeModule::layernorm, RecomputeModule::mlp}};
+  std::vector<Sweep> list;
+  for (const RecomputeConfig& recompute : {none, full, full2, block, core, all}) {
+    for (const bool variant : {false, true}) {
+      list.push_back({"one rank", 1, 1, 1, 1, 0, false, variant, !variant, variant, recompute});
+      list.push_back({"tp2", 2, 1, 1, 1, 0, variant, !variant, variant, variant, recompute});
+      list.push_back({"tp2 pp2 dp2", 2, 2, 1, 2, variant, true, variant, true, variant, recompute});
+      list.push_back({"pp2 v2 dp2", 1, 2, 2, 2, variant, false, variant, variant, !variant, recompute});
+      list.push_back({"tp4 pp4 v2", 4, 4, 2, 1, variant, true, variant, variant, variant, recompute});
+    }
+  }
+  return list;
+}
+
+TEST(StepProgram, TheVerifierAcceptsEveryLayout) {
+  for (const Sweep& sweep : sweeps()) {
+    TrainConfig config = tiny();
+    config.model.layers = 8;
+    Layout& layout = config.layout;
+    layout.tp = sweep.tp, layout.pp = sweep.pp, layout.vpp = sweep.vpp, layout.dp = sweep.dp;
+    layout.zero_stage = sweep.zero;
+    layout.sequence_parallel = sweep.sequence_parallel;
+    layout.attention = sweep.flash ? AttentionKernel::flash : AttentionKernel::unfused;
+    layout.schedule = sweep.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+    layout.recompute = sweep.recompute;
+    if (sweep.vpp * sweep.pp == 8) layout.recompute.num_layers = 1;
+    layout.global_batch = 4 * sweep.dp;
+    config.stack.fused_bias_gelu = config.stack.fused_bias_dropout_add = sweep.fused;
+    config.stack.stores_dropout_masks = sweep.fused;
+    config.stack.overlaps_gradient_reduction = config.stack.overlaps_pipeline = sweep.overlapped;
+    config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline_interleaved = sweep.overlapped;
+    ASSERT_TRUE(validate(config, "").empty()) << sweep.name << ": " << to_string(validate(config, "").front());
+    std::vector<Program> programs;
+    for (int rank = 0; rank < layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
+    std::vector<const Program*> pointers;
+    for (const Program& program : programs) pointers.push_back(&program);
+    const auto findings = verify(pointers);
+    EXPECT_TRUE(findings.empty()) << sweep.name << ":\n" << to_string(findings);
+  }
+}
+
+// Waiting for a send that the other rank cannot yet take would stop the pipeline; reused memory makes such waits.
+TEST(StepProgram, NoScheduleDeadlocksWhateverItsGroups) {
+  for (const bool overlapped : {true, false}) {
+    for (const int p : {2, 3, 4}) {
+      for (const int v : {2, 3}) {
+        for (int m = p; m <= 3 * p + 1; ++m) {
+          for (int group = p; group <= m; ++group) {
+            TrainConfig config = tiny();
+            config.model.layers = p * v;
+            config.stack.overlaps_pipeline_interleaved = overlapped;
+            Layout& layout = config.layout;
+            layout.pp = p, layout.vpp = v, layout.global_batch = m, layout.microbatch_group = group;
+            layout.schedule = ScheduleKind::interleaved;
+            if (!validate(config, "").empty()) continue;  // a short last group below p
+            std::vector<Program> programs;
+            for (int rank = 0; rank < p; ++rank) programs.push_back(record_step(config, rank).program);
+            std::vector<const Program*> pointers;
+            for (const Program& program : programs) pointers.push_back(&program);
+            const auto findings = verify(pointers);
+            ASSERT_TRUE(findings.empty()) << "p " << p << " v " << v << " m " << m << " g " << group << ":\n"
+                                          << to_string(findings);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace benchsuite
