@@ -106,18 +106,19 @@ std::string checks(const CaseResult& result) {
   for (const CheckResult& check : result.checks) {
     if (check.verdict == Verdict::shown) {
       claims += "- **" + markdown_escape(check.id) + "**";
-      if (check.target) claims += ": claimed " + format_in_unit(*check.target, check.unit);
+      if (check.target) claims += ": claimed " + markdown_escape(format_in_unit(*check.target, check.unit));
       if (check.value)
-        claims += std::string(check.target ? ", here " : ": ") + format_in_unit(*check.value, check.unit);
+        claims +=
+            std::string(check.target ? ", here " : ": ") + markdown_escape(format_in_unit(*check.value, check.unit));
       claims += ". " + markdown_escape(check.explanation) + " (" + markdown_escape(check.source) + ")\n";
       continue;
     }
     const int digits = digits_to_tell_apart(check);
     rows += row({std::string(name_of(check.verdict)), markdown_escape(check.id),
-                 check.value ? format_in_unit(*check.value, check.unit, digits) : "missing",
-                 format_range(check.pass_low, check.pass_high, check.unit, digits),
-                 format_range(check.warn_low, check.warn_high, check.unit, digits), markdown_escape(check.kind),
-                 markdown_escape(check.source)});
+                 check.value ? markdown_escape(format_in_unit(*check.value, check.unit, digits)) : "missing",
+                 markdown_escape(format_range(check.pass_low, check.pass_high, check.unit, digits)),
+                 markdown_escape(format_range(check.warn_low, check.warn_high, check.unit, digits)),
+                 markdown_escape(check.kind), markdown_escape(check.source)});
   }
   std::string text;
   if (!rows.empty()) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
-#include "suite/report/result_json.h"
 #include "tests/suite/support.h"
 
 namespace benchsuite {

@@ -105,10 +105,10 @@ TEST(Html, PictureKeepsTheSharesOfWhatIsTooSmallToDraw) {
   const auto drawn = [&](const std::string& category) {
     const std::size_t path = text.find("<path class=" + category + " d=");
     if (path == std::string::npos) return 0;
-    const std::string data = text.substr(path, text.find("/>", path) - path);
+    const std::size_t data = text.find("d=\"", path) + 3;
+    const std::string only = text.substr(data, text.find('"', data) - data);
     int total = 0;
     const std::regex stroke("h([0-9]+)");
-    const std::string only = data.substr(data.find("d="));
     for (std::sregex_iterator it(only.begin(), only.end(), stroke), end; it != end; ++it) total += std::stoi((*it)[1]);
     return total;
   };
