@@ -19,7 +19,9 @@ void require_identifier(ObjectReader& reader, const std::string& id) {
   }
 }
 
-std::string element(const char* list, std::size_t index) { return std::string(list) + "[" + std::to_string(index) + "]"; }
+std::string element(const char* list, std::size_t index) {
+  return std::string(list) + "[" + std::to_string(index) + "]";
+}
 
 /// Calls `read(reader)` for each object of a list; `must` makes a missing or empty list a violation.
 template <class Read>
@@ -71,8 +73,10 @@ CaseFile read_case(const Json& json, const std::string& file, std::vector<Violat
     entry.optional("where", reference.where);
     result.refs.push_back(reference);
   });
-  for (const auto& [key, out] : {std::pair<const char*, Json*>{"model", &result.model}, {"layout", &result.layout},
-                                 {"stack", &result.stack}, {"hardware", &result.hardware}}) {
+  for (const auto& [key, out] : {std::pair<const char*, Json*>{"model", &result.model},
+                                 {"layout", &result.layout},
+                                 {"stack", &result.stack},
+                                 {"hardware", &result.hardware}}) {
     const Json* value = reader.raw(key, true);
     if (!value) continue;
     const bool may_be_named = out != &result.layout;
@@ -114,11 +118,12 @@ CaseFile read_case(const Json& json, const std::string& file, std::vector<Violat
     if (!comparison.id.empty() && !comparison_ids.insert(comparison.id).second) {
       entry.problem("id", "two comparisons have this id", "give each comparison its own id");
     }
-    for (const auto& [key, id] : {std::pair<const char*, const std::string&>{"from", comparison.from},
-                                  {"to", comparison.to}}) {
+    for (const auto& [key, id] :
+         {std::pair<const char*, const std::string&>{"from", comparison.from}, {"to", comparison.to}}) {
       if (id.empty() || variant_ids.contains(id)) continue;
       const std::string guess = did_you_mean(id, known);
-      entry.problem(key, "no variant has this id", guess.empty() ? "name a variant" : "did you mean \"" + guess + "\"?");
+      entry.problem(key, "no variant has this id",
+                    guess.empty() ? "name a variant" : "did you mean \"" + guess + "\"?");
     }
     if (!comparison.from.empty() && comparison.from == comparison.to) {
       entry.problem("to", "a comparison needs two different variants", "name another variant");

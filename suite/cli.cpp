@@ -1,7 +1,7 @@
 #include "suite/cli.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -27,14 +27,20 @@ struct Requests {
 };
 
 void add_selection(CLI::App* verb, Selection& selection) {
-  verb->add_option("--case-file", selection.files, "Case file outside cases/ (repeatable)")->type_name("FILE")->allow_extra_args(false);
-  verb->add_option("--set", selection.sets, "Put VALUE in every variant, e.g. layout.tp=8 or hardware=ideal (repeatable)")
-      ->type_name("KEY=VALUE")->allow_extra_args(false);
+  verb->add_option("--case-file", selection.files, "Case file outside cases/ (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  verb->add_option("--set", selection.sets,
+                   "Put VALUE in every variant, e.g. layout.tp=8 or hardware=ideal (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
 }
 
 void define_list(CLI::App& app, Requests& requests) {
   CLI::App* verb = app.add_subcommand("list", "List the cases");
-  verb->add_option("--tag", requests.list.tags, "Only cases with this tag (repeatable)")->type_name("TAG")->allow_extra_args(false);
+  verb->add_option("--tag", requests.list.tags, "Only cases with this tag (repeatable)")
+      ->type_name("TAG")
+      ->allow_extra_args(false);
   verb->add_flag("--json", requests.list.json, "As JSON");
   verb->add_flag("--long", requests.list.details, "With variants");
   verb->footer("Example:\n  benchsuite list --long");
@@ -53,10 +59,15 @@ void define_run(CLI::App& app, Requests& requests) {
   CLI::App* verb = app.add_subcommand("run", "Run cases, judge them and write results");
   verb->add_option("--case", run.selection.names, "Name or glob of cases (repeatable)")->type_name("CASE");
   add_selection(verb, run.selection);
-  verb->add_option("--tag", run.selection.tags, "Only cases with this tag (repeatable)")->type_name("TAG")->allow_extra_args(false);
+  verb->add_option("--tag", run.selection.tags, "Only cases with this tag (repeatable)")
+      ->type_name("TAG")
+      ->allow_extra_args(false);
   verb->add_option("--device", requests.device, "sim (default), cpu or cuda")->type_name("DEVICE");
-  verb->add_option("--out", run.out, "Folder of this run (default results/TIME-ID, with results/latest pointing at it)")->type_name("DIR");
-  verb->add_option("--json", run.json, "Also write result.json here; - is standard output (human text then goes to standard error)")->type_name("FILE");
+  verb->add_option("--out", run.out, "Folder of this run (default results/TIME-ID, with results/latest pointing at it)")
+      ->type_name("DIR");
+  verb->add_option("--json", run.json,
+                   "Also write result.json here; - is standard output (human text then goes to standard error)")
+      ->type_name("FILE");
   verb->add_flag("--trace", run.trace, "Write a Chrome/Perfetto trace of each variant");
   verb->add_flag("--verify", run.options.verify, "Prove every recorded Program sound before replaying it");
   verb->add_option("--timeout", run.options.timeout_s, "Time limit of each case; exit 124 when it is reached")
@@ -64,29 +75,39 @@ void define_run(CLI::App& app, Requests& requests) {
   verb->add_flag("-q,--quiet", run.quiet, "Only the summary line");
   verb->add_flag("--no-color", run.no_color, "No colours (also: NO_COLOR in the environment)");
   verb->add_option("--progress", requests.progress, "auto (default), plain or none")->type_name("HOW");
-  verb->add_option("--fail-on", run.fail_on, "What exits 1: regress (default), improve, warn, skip, noref, never (repeatable)")
-      ->type_name("WHAT")->allow_extra_args(false);
+  verb->add_option("--fail-on", run.fail_on,
+                   "What exits 1: regress (default), improve, warn, skip, noref, never (repeatable)")
+      ->type_name("WHAT")
+      ->allow_extra_args(false);
   verb->add_flag("--require-reference", run.require_reference, "A case without a reference exits 4");
   verb->add_flag("--strict", run.strict, "Warnings, skips and missing references exit 1 too");
   CLI::Option* fast = verb->add_flag("--fail-fast", run.fail_fast, "Stop after the first case that doesn't pass");
   verb->add_flag("--keep-going", requests.keep_going, "Run every case whatever happens (default)")->excludes(fast);
   verb->add_option("--inject", requests.injections,
-                   "Break the run on purpose, to see the expectations notice: drop-recomputed-collectives, delay=SECONDS (repeatable)")
-      ->type_name("FAULT")->allow_extra_args(false)->group("Testing");
+                   "Break the run on purpose, to see the expectations notice: drop-recomputed-collectives, "
+                   "delay=SECONDS (repeatable)")
+      ->type_name("FAULT")
+      ->allow_extra_args(false)
+      ->group("Testing");
   verb->footer(
       "Examples:\n"
       "  benchsuite run --case sp_recompute_13b\n"
       "  benchsuite run --case 'sp_*' --set layout.tp=8 --out /tmp/tp8\n"
       "  benchsuite run --case-file my.json --json - --quiet\n"
-      "Exit codes: 0 passed, 1 an expectation failed, 2 bad usage or configuration, 3 the run broke, 4 nothing to judge,\n"
+      "Exit codes: 0 passed, 1 an expectation failed, 2 bad usage or configuration, 3 the run broke, 4 nothing to "
+      "judge,\n"
       "5 everything skipped, 124 time limit, 130 interrupted, 143 terminated");
 }
 
 void define_report(CLI::App& app, Requests& requests) {
   CLI::App* verb = app.add_subcommand("report", "Render stored results again");
-  verb->add_option("result", requests.report.results, "result.json or the folder of a run")->type_name("RESULT")->required();
+  verb->add_option("result", requests.report.results, "result.json or the folder of a run")
+      ->type_name("RESULT")
+      ->required();
   verb->add_option("--format", requests.report.formats, "console (default), md, html, json; several with commas")
-      ->delimiter(',')->type_name("FORMAT")->allow_extra_args(false);
+      ->delimiter(',')
+      ->type_name("FORMAT")
+      ->allow_extra_args(false);
   verb->add_option("--out", requests.report.out, "Folder to write to instead of standard output")->type_name("DIR");
   verb->add_flag("--no-color", requests.report.no_color, "No colours");
   verb->footer("Example:\n  benchsuite report results/latest --format md");
@@ -126,14 +147,16 @@ void read_injections(const std::vector<std::string>& words, Injection& injection
         continue;
       }
     }
-    throw Error({Violation{"command line", "--inject", word, "not a known fault", "choose drop-recomputed-collectives or delay=SECONDS"}});
+    throw Error({Violation{"command line", "--inject", word, "not a known fault",
+                           "choose drop-recomputed-collectives or delay=SECONDS"}});
   }
 }
 
 /// Flags and, above the verbs, verbs.
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
@@ -152,19 +175,21 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
     const char* kind = word.starts_with("-") ? "flag" : at == &app ? "verb" : "argument";
     return fmt::format("unknown {} \"{}\"; {}", kind, word, guess.empty() ? help : "did you mean \"" + guess + "\"?");
   }
-  if (at == &app && dynamic_cast<const CLI::RequiredError*>(&error)) return "a verb is needed: list, show, run, report or validate; " + help;
+  if (at == &app && dynamic_cast<const CLI::RequiredError*>(&error))
+    return "a verb is needed: list, show, run, report or validate; " + help;
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text + "; " + help;
 }
 
-int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv, const SimulateFunction& simulate,
-             const std::atomic<int>& signal) {
+int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv,
+             const SimulateFunction& simulate, const std::atomic<int>& signal) {
   if (app.got_subcommand("list")) return verb_list(requests.list);
   if (app.got_subcommand("show")) {
     const Selection& selection = requests.show.selection;
     if (selection.names.empty() && selection.files.empty()) {
-      throw Error({Violation{"command line", "CASE", "", "nothing is selected", "name a case; benchsuite list shows all"}});
+      throw Error(
+          {Violation{"command line", "CASE", "", "nothing is selected", "name a case; benchsuite list shows all"}});
     }
     return verb_show(requests.show);
   }
@@ -178,11 +203,13 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   read_injections(requests.injections, requests.run.options.injection);
   requests.run.options.device =
       choose<Device>("--device", requests.device, {{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}});
-  requests.run.progress = choose<Progress>("--progress", requests.progress,
-                                           {{"auto", Progress::automatic}, {"plain", Progress::plain}, {"none", Progress::none}});
+  requests.run.progress =
+      choose<Progress>("--progress", requests.progress,
+                       {{"auto", Progress::automatic}, {"plain", Progress::plain}, {"none", Progress::none}});
   const double limit = requests.run.options.timeout_s;
   if (app.get_subcommand("run")->count("--timeout") > 0 && !(limit > 0)) {
-    throw Error({Violation{"command line", "--timeout", fmt::format("{}", limit), "must be more than 0", "give a number of seconds"}});
+    throw Error({Violation{"command line", "--timeout", fmt::format("{}", limit), "must be more than 0",
+                           "give a number of seconds"}});
   }
   requests.run.options.simulate = simulate;
   requests.run.argv = argv;
@@ -217,7 +244,8 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::config) {
       if (error.violations().empty()) fmt::print(stderr, "benchsuite: {}\n", error.what());
-      for (const Violation& violation : error.violations()) fmt::print(stderr, "benchsuite: {}\n", to_string(violation));
+      for (const Violation& violation : error.violations())
+        fmt::print(stderr, "benchsuite: {}\n", to_string(violation));
       return kExitUsage;
     }
     fmt::print(stderr, "benchsuite: {}\n", error.what());

@@ -19,11 +19,16 @@ bool is_root(const fs::path& path) {
 
 const char* word_of(DataKind kind) {
   switch (kind) {
-    case DataKind::cases: return "case";
-    case DataKind::model: return "model";
-    case DataKind::stack: return "stack";
-    case DataKind::hardware: return "hardware profile";
-    case DataKind::expected: return "expectation";
+    case DataKind::cases:
+      return "case";
+    case DataKind::model:
+      return "model";
+    case DataKind::stack:
+      return "stack";
+    case DataKind::hardware:
+      return "hardware profile";
+    case DataKind::expected:
+      return "expectation";
   }
   return "?";
 }
@@ -57,11 +62,16 @@ DataRoot DataRoot::find() {
 
 std::string DataRoot::folder(DataKind kind) const {
   switch (kind) {
-    case DataKind::cases: return path_ + "/cases";
-    case DataKind::model: return path_ + "/cases/models";
-    case DataKind::stack: return path_ + "/cases/stacks";
-    case DataKind::hardware: return path_ + "/cases/hardware";
-    case DataKind::expected: return path_ + "/expected";
+    case DataKind::cases:
+      return path_ + "/cases";
+    case DataKind::model:
+      return path_ + "/cases/models";
+    case DataKind::stack:
+      return path_ + "/cases/stacks";
+    case DataKind::hardware:
+      return path_ + "/cases/hardware";
+    case DataKind::expected:
+      return path_ + "/expected";
   }
   return path_;
 }
@@ -99,8 +109,8 @@ std::string DataRoot::locate(DataKind kind, const std::string& reference, const 
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
   const std::string guess = did_you_mean(reference, known);
-  const std::string remedy =
-      (guess.empty() ? std::string("known: ") : "did you mean \"" + guess + "\"? known: ") + (known.empty() ? "none" : list);
+  const std::string remedy = (guess.empty() ? std::string("known: ") : "did you mean \"" + guess + "\"? known: ") +
+                             (known.empty() ? "none" : list);
   problems.push_back({referrer, key, reference, std::string("unknown ") + word_of(kind), remedy});
   return "";
 }

@@ -27,9 +27,9 @@ class DataRoot {
   /// Names (file stems) of a kind, sorted.
   std::vector<std::string> names(DataKind kind) const;
 
-  /// The file a reference means. Anything with a '/' or ending in ".json" is a path: absolute, or relative to the folder
-  /// of `referrer` (a case file), or relative to the working folder. Anything else is a name of the root.
-  /// Empty, with a violation that lists or suggests names, when there is no such file.
+  /// The file a reference means. Anything with a '/' or ending in ".json" is a path: absolute, or relative to the
+  /// folder of `referrer` (a case file), or relative to the working folder. Anything else is a name of the root. Empty,
+  /// with a violation that lists or suggests names, when there is no such file.
   std::string locate(DataKind kind, const std::string& reference, const std::string& referrer, const std::string& key,
                      std::vector<Violation>& problems) const;
 

@@ -18,7 +18,8 @@ std::optional<Interval> read_interval(ObjectReader& reader, const char* key) {
   Interval interval;
   if (json->at(0).is_number()) interval.low = json->at(0).get<double>();
   if (json->at(1).is_number()) interval.high = json->at(1).get<double>();
-  if (!interval.low && !interval.high) reader.problem(key, "both sides are open: nothing is asked", "give at least one bound");
+  if (!interval.low && !interval.high)
+    reader.problem(key, "both sides are open: nothing is asked", "give at least one bound");
   if (interval.low && interval.high && *interval.low > *interval.high) {
     reader.problem(key, "low is above high", "swap the two");
   }
@@ -54,7 +55,8 @@ void check_claim(ObjectReader& reader, const Expectation& expectation) {
   for (const char* key : {"pass", "warn", "equals"}) {
     if (reader.has(key)) reader.problem(key, "a claim never gates", "remove it, or use another kind");
   }
-  if (expectation.verdict.empty()) reader.problem("verdict", "a claim needs its verdict", "say consistent, inconsistent, ...");
+  if (expectation.verdict.empty())
+    reader.problem("verdict", "a claim needs its verdict", "say consistent, inconsistent, ...");
   if (expectation.explanation.empty()) {
     reader.problem("explanation", "a claim needs one sentence of arithmetic", "write it");
   }
@@ -66,16 +68,18 @@ void check_gate(ObjectReader& reader, const Expectation& expectation, bool has_t
   }
   if (!expectation.verdict.empty()) reader.problem("verdict", "only a claim has a verdict of its own", "remove it");
   if (reader.has("equals")) {
-    if (reader.has("pass") || reader.has("warn")) reader.problem("equals", "stands beside pass or warn", "keep one of the two");
-    if (!has_tolerance) reader.problem("tolerance", "missing", "write {\"rel\": 1e-9, \"reason\": \"...\"}; 0 for exact");
+    if (reader.has("pass") || reader.has("warn"))
+      reader.problem("equals", "stands beside pass or warn", "keep one of the two");
+    if (!has_tolerance)
+      reader.problem("tolerance", "missing", "write {\"rel\": 1e-9, \"reason\": \"...\"}; 0 for exact");
   } else if (!reader.has("pass")) {
     reader.problem("pass", "missing", "give pass (and warn) bounds, or equals");
   }
   if (expectation.pass && expectation.warn && !inside(*expectation.pass, *expectation.warn)) {
     reader.problem("warn", "does not enclose pass", "the warn bounds are the outer ones");
   }
-  const bool on_sim = expectation.devices.empty() ||
-                      std::find(expectation.devices.begin(), expectation.devices.end(), "sim") != expectation.devices.end();
+  const bool on_sim = expectation.devices.empty() || std::find(expectation.devices.begin(), expectation.devices.end(),
+                                                               "sim") != expectation.devices.end();
   if (expectation.kind == ExpectationKind::measurement && on_sim && is_absolute_speed(expectation.unit)) {
     reader.problem("devices", "a measured time or rate of one machine can't gate the simulator",
                    "name the device it was measured for, or judge a ratio");
@@ -92,8 +96,11 @@ Expectation read_expectation(ObjectReader& reader) {
   }
   reader.required("unit", result.unit);
   reader.choice("kind", result.kind,
-                {{"measurement", ExpectationKind::measurement}, {"claim", ExpectationKind::claim},
-                 {"bound", ExpectationKind::bound}, {"baseline", ExpectationKind::baseline}}, true);
+                {{"measurement", ExpectationKind::measurement},
+                 {"claim", ExpectationKind::claim},
+                 {"bound", ExpectationKind::bound},
+                 {"baseline", ExpectationKind::baseline}},
+                true);
   result.pass = read_interval(reader, "pass");
   result.warn = read_interval(reader, "warn");
   if (const Json* equals = reader.raw("equals")) {
@@ -123,8 +130,10 @@ Expectation read_expectation(ObjectReader& reader) {
   }
   if (reader.has("verdict")) {
     reader.choice("verdict", result.verdict,
-                  {{"consistent", std::string("consistent")}, {"approximately", std::string("approximately")},
-                   {"inconsistent", std::string("inconsistent")}, {"underdetermined", std::string("underdetermined")},
+                  {{"consistent", std::string("consistent")},
+                   {"approximately", std::string("approximately")},
+                   {"inconsistent", std::string("inconsistent")},
+                   {"underdetermined", std::string("underdetermined")},
                    {"needs-measurement", std::string("needs-measurement")},
                    {"needs-simulation", std::string("needs-simulation")}});
   }
@@ -149,10 +158,14 @@ std::string Expectation::provenance() const {
 
 std::string_view name_of(ExpectationKind kind) {
   switch (kind) {
-    case ExpectationKind::measurement: return "measurement";
-    case ExpectationKind::claim: return "claim";
-    case ExpectationKind::bound: return "bound";
-    case ExpectationKind::baseline: return "baseline";
+    case ExpectationKind::measurement:
+      return "measurement";
+    case ExpectationKind::claim:
+      return "claim";
+    case ExpectationKind::bound:
+      return "bound";
+    case ExpectationKind::baseline:
+      return "baseline";
   }
   return "?";
 }
@@ -188,7 +201,8 @@ ExpectedFile read_expected(const Json& json, const std::string& file, std::vecto
   return result;
 }
 
-void check_variants(const ExpectedFile& expected, const std::vector<std::string>& variants, std::vector<Violation>& problems) {
+void check_variants(const ExpectedFile& expected, const std::vector<std::string>& variants,
+                    std::vector<Violation>& problems) {
   for (const Expectation& expectation : expected.expectations) {
     std::set<std::string> used;
     if (expectation.metric) used.merge(variants_of(*expectation.metric));

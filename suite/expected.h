@@ -29,16 +29,16 @@ struct Interval {
 
 struct Expectation {
   std::string id, title;
-  std::optional<Expression> metric;    ///< claims may speak of something the suite has no counterpart for
+  std::optional<Expression> metric;  ///< claims may speak of something the suite has no counterpart for
   std::string unit;
   ExpectationKind kind = ExpectationKind::measurement;
   std::optional<Interval> pass, warn;
-  std::optional<Expression> equals;    ///< instead of pass and warn: within `tolerance` of this
-  double tolerance = 0;                ///< relative
-  std::optional<double> target;        ///< what the source says; of a claim, what it claims
+  std::optional<Expression> equals;  ///< instead of pass and warn: within `tolerance` of this
+  double tolerance = 0;              ///< relative
+  std::optional<double> target;      ///< what the source says; of a claim, what it claims
   Better better = Better::neither;
-  std::vector<std::string> devices;    ///< on which devices it is judged; empty: all
-  std::string verdict;                 ///< of a claim: consistent, approximately, inconsistent, underdetermined, ...
+  std::vector<std::string> devices;  ///< on which devices it is judged; empty: all
+  std::string verdict;               ///< of a claim: consistent, approximately, inconsistent, underdetermined, ...
   std::string explanation;
   std::string source, where, hardware;
 
@@ -54,7 +54,8 @@ struct ExpectedFile {
 ExpectedFile read_expected(const Json& json, const std::string& file, std::vector<Violation>& problems);
 
 /// Expectations about variants the case does not have.
-void check_variants(const ExpectedFile& expected, const std::vector<std::string>& variants, std::vector<Violation>& problems);
+void check_variants(const ExpectedFile& expected, const std::vector<std::string>& variants,
+                    std::vector<Violation>& problems);
 
 std::string_view name_of(ExpectationKind kind);
 

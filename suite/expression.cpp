@@ -18,12 +18,13 @@ struct Word {
 };
 
 constexpr Word kWords[] = {
-    {"ratio", Expression::Kind::ratio, 2, 2},     {"diff", Expression::Kind::diff, 2, 2},
-    {"sum", Expression::Kind::sum, 2, 99},        {"product", Expression::Kind::product, 2, 99},
-    {"min", Expression::Kind::min, 2, 99},        {"max", Expression::Kind::max, 2, 99},
+    {"ratio", Expression::Kind::ratio, 2, 2}, {"diff", Expression::Kind::diff, 2, 2},
+    {"sum", Expression::Kind::sum, 2, 99},    {"product", Expression::Kind::product, 2, 99},
+    {"min", Expression::Kind::min, 2, 99},    {"max", Expression::Kind::max, 2, 99},
 };
 
-Expression read_leaf(const Json& json, const std::string& file, const std::string& key, std::vector<Violation>& problems) {
+Expression read_leaf(const Json& json, const std::string& file, const std::string& key,
+                     std::vector<Violation>& problems) {
   Expression leaf;
   if (json.is_number()) {
     leaf.number = json.get<double>();
@@ -57,7 +58,8 @@ Expression read_expression(const Json& json, const std::string& file, const std:
       }
       Expression tree;
       tree.kind = known.kind;
-      for (const Json& operand : value) tree.operands.push_back(read_expression(operand, file, key + "." + word, problems));
+      for (const Json& operand : value)
+        tree.operands.push_back(read_expression(operand, file, key + "." + word, problems));
       return tree;
     }
   }
@@ -71,21 +73,31 @@ std::string to_string(const Expression& expression) {
   if (expression.kind == Expression::Kind::number) return fmt::format("{}", expression.number);
   const auto operand = [&](std::size_t i) {
     const Expression& child = expression.operands[i];
-    const bool simple = child.operands.empty() || child.kind == Expression::Kind::min || child.kind == Expression::Kind::max;
-    return simple ? to_string(child) : "(" + to_string(child) + ")";
+    const bool simple =
+        child.operands.empty() || child.kind == Expression::Kind::min || child.kind == Expression::Kind::max;
+    return simple ? to_string(child) : fmt::format("({})", to_string(child));
   };
   std::string text;
   const char* between = ", ";
   switch (expression.kind) {
-    case Expression::Kind::ratio: between = " / "; break;
-    case Expression::Kind::diff: between = " - "; break;
-    case Expression::Kind::sum: between = " + "; break;
-    case Expression::Kind::product: between = " x "; break;
-    default: break;
+    case Expression::Kind::ratio:
+      between = " / ";
+      break;
+    case Expression::Kind::diff:
+      between = " - ";
+      break;
+    case Expression::Kind::sum:
+      between = " + ";
+      break;
+    case Expression::Kind::product:
+      between = " x ";
+      break;
+    default:
+      break;
   }
   for (std::size_t i = 0; i < expression.operands.size(); ++i) text += (i == 0 ? "" : between) + operand(i);
-  if (expression.kind == Expression::Kind::min) return "min(" + text + ")";
-  if (expression.kind == Expression::Kind::max) return "max(" + text + ")";
+  if (expression.kind == Expression::Kind::min) return fmt::format("min({})", text);
+  if (expression.kind == Expression::Kind::max) return fmt::format("max({})", text);
   return text;
 }
 
@@ -124,13 +136,26 @@ std::optional<double> evaluate(const Expression& expression, const std::vector<V
       continue;
     }
     switch (expression.kind) {
-      case Expression::Kind::ratio: result /= *value; break;
-      case Expression::Kind::diff: result -= *value; break;
-      case Expression::Kind::sum: result += *value; break;
-      case Expression::Kind::product: result *= *value; break;
-      case Expression::Kind::min: result = std::min(result, *value); break;
-      case Expression::Kind::max: result = std::max(result, *value); break;
-      default: break;
+      case Expression::Kind::ratio:
+        result /= *value;
+        break;
+      case Expression::Kind::diff:
+        result -= *value;
+        break;
+      case Expression::Kind::sum:
+        result += *value;
+        break;
+      case Expression::Kind::product:
+        result *= *value;
+        break;
+      case Expression::Kind::min:
+        result = std::min(result, *value);
+        break;
+      case Expression::Kind::max:
+        result = std::max(result, *value);
+        break;
+      default:
+        break;
     }
   }
   return finite(result);

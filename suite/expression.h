@@ -21,7 +21,7 @@ struct Expression {
   enum class Kind : std::uint8_t { metric, number, ratio, diff, sum, product, min, max };
   Kind kind = Kind::number;
   double number = 0;
-  std::string metric;                 ///< path, of kind metric
+  std::string metric;  ///< path, of kind metric
   std::vector<Expression> operands;
 };
 

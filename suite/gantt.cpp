@@ -1,6 +1,6 @@
 #include "suite/gantt.h"
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "engine/core/error.h"
@@ -12,42 +12,56 @@ bool same_kind(const GanttSpan& a, const GanttSpan& b) {
   return a.category == b.category && a.micro_batch == b.micro_batch && a.chunk == b.chunk;
 }
 
-/// Short spans in a row, with the time of each kind.
-class ShortRun {
+bool belongs_to_backward(Category category) {
+  return category == Category::backward || category == Category::recompute || category == Category::tensor_recompute;
+}
+
+/// The time of one pass by category.
+class Pass {
  public:
-  bool empty() const { return kinds_.empty(); }
-  Picoseconds start() const { return start_; }
-  Picoseconds end() const { return end_; }
-  Picoseconds length() const { return end_ - start_; }
+  explicit Pass(std::vector<GanttSpan>& out) : out_(&out) {}
+
+  /// Whether the span continues this pass. Short waits and communication that names no micro-batch do.
+  bool takes(const GanttSpan& span) const {
+    if (empty()) return true;
+    if (span.micro_batch < 0 && micro_batch_ >= 0) return span.category >= Category::tensor;
+    if (micro_batch_ < 0) return span.micro_batch < 0;
+    if (span.micro_batch != micro_batch_ || span.chunk != chunk_) return false;
+    return !(backward_ ? span.category == Category::forward : forward_ && belongs_to_backward(span.category));
+  }
 
   void add(const GanttSpan& span) {
-    if (empty()) start_ = span.start;
-    end_ = span.end;
-    auto found =
-        std::find_if(kinds_.begin(), kinds_.end(), [&](const GanttSpan& kind) { return same_kind(kind, span); });
-    if (found == kinds_.end()) {
-      kinds_.push_back(span);
-    } else {
-      found->end += span.end - span.start;  // a kind's length is its total time; its position doesn't matter
+    if (empty()) {
+      start_ = span.start;
+      micro_batch_ = span.micro_batch;
+      chunk_ = span.chunk;
     }
+    time_[static_cast<std::size_t>(span.category)] += span.end - span.start;
+    length_ += span.end - span.start;
+    forward_ = forward_ || span.category == Category::forward;
+    backward_ = backward_ || belongs_to_backward(span.category);
   }
 
-  /// One span over the run, of the kind with the most time (the first of equals); empties the run.
-  GanttSpan take() {
-    GanttSpan most = *std::max_element(kinds_.begin(), kinds_.end(), [](const GanttSpan& a, const GanttSpan& b) {
-      return a.end - a.start < b.end - b.start;
-    });
-    most.start = start_;
-    most.end = end_;
-    kinds_.clear();
-    return most;
+  void flush() {
+    Picoseconds at = start_;
+    for (std::size_t category = 0; category < kCategories; ++category) {
+      const auto kind = static_cast<Category>(category);
+      const bool waits = kind == Category::bubble;
+      append_span(*out_, {kind, waits ? -1 : micro_batch_, waits ? std::int16_t{-1} : chunk_, at, at + time_[category]});
+      at += time_[category];
+    }
+    *this = Pass(*out_);
   }
-
-  void clear() { kinds_.clear(); }
 
  private:
-  std::vector<GanttSpan> kinds_;
-  Picoseconds start_ = 0, end_ = 0;
+  bool empty() const { return length_ == 0; }
+
+  std::vector<GanttSpan>* out_;
+  Picoseconds start_ = 0, length_ = 0;
+  std::array<Picoseconds, kCategories> time_{};
+  std::int32_t micro_batch_ = -1;
+  std::int16_t chunk_ = -1;
+  bool forward_ = false, backward_ = false;
 };
 
 }  // namespace
@@ -65,29 +79,19 @@ void append_span(std::vector<GanttSpan>& spans, const GanttSpan& span) {
 }
 
 std::vector<GanttSpan> simplify(const std::vector<GanttSpan>& spans, Picoseconds step) {
-  const Picoseconds shortest = std::max<Picoseconds>(1, div_ceil(step, kGanttResolution));
+  if (spans.size() <= kGanttDetail) return spans;
   std::vector<GanttSpan> result;
-  ShortRun run;
+  Pass pass(result);
   for (const GanttSpan& span : spans) {
-    if (span.end - span.start < shortest) {
-      run.add(span);
-      if (run.length() >= shortest) append_span(result, run.take());
-      continue;
-    }
-    GanttSpan whole = span;
-    if (!run.empty()) {  // what is left between two rectangles goes to the first; at the very start to the second
-      (result.empty() ? whole.start : result.back().end) = result.empty() ? run.start() : run.end();
-      run.clear();
-    }
-    append_span(result, whole);
-  }
-  if (!run.empty()) {
-    if (result.empty()) {
-      result.push_back(run.take());
+    const bool stands_alone = span.category == Category::bubble && span.end - span.start > step / 1000;
+    if (stands_alone || !pass.takes(span)) pass.flush();
+    if (stands_alone) {
+      append_span(result, span);
     } else {
-      result.back().end = run.end();
+      pass.add(span);
     }
   }
+  pass.flush();
   return result;
 }
 

@@ -111,9 +111,11 @@ std::string why_not_a_metric(const std::string& text) {
            (guess.empty() ? "known: " + list : "did you mean \"" + guess + "\"?");
   }
   const std::string wanted = metric->detail;
-  if (wanted == "kind" && path.detail.empty()) return "name the kind of communication: VARIANT." + path.metric + ".KIND";
+  if (wanted == "kind" && path.detail.empty())
+    return "name the kind of communication: VARIANT." + path.metric + ".KIND";
   if (wanted.empty() && !path.detail.empty()) return "\"" + path.metric + "\" has no parts";
-  if (wanted == "stage" && !path.detail.empty() && !stage_index(path.detail)) return "\"" + path.detail + "\" is not a stage number";
+  if (wanted == "stage" && !path.detail.empty() && !stage_index(path.detail))
+    return "\"" + path.detail + "\" is not a stage number";
   return "";
 }
 
@@ -122,7 +124,8 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
   if (name.starts_with("communication_")) return communication(variant, path);
   if (name == "iteration_s") return variant.iteration_s;
   if (name == "samples_per_s") {
-    if (!variant.layout.is_object() || !variant.layout.contains("global_batch") || variant.iteration_s <= 0) return std::nullopt;
+    if (!variant.layout.is_object() || !variant.layout.contains("global_batch") || variant.iteration_s <= 0)
+      return std::nullopt;
     return variant.layout["global_batch"].get<double>() / variant.iteration_s;
   }
   if (name == "tokens_per_s_per_gpu") return variant.tokens_per_s_per_gpu;
@@ -143,7 +146,8 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
   if (name == "speed_of_light_s") return variant.speed_of_light_s;
   if (name == "peak_memory_gib") {
     if (path.detail.empty()) return variant.peak_memory_gib;
-    return of_stages(variant, path.detail, [](const StageResult& stage) { return stage.memory.peak_bytes / (1024.0 * 1024 * 1024); });
+    return of_stages(variant, path.detail,
+                     [](const StageResult& stage) { return stage.memory.peak_bytes / (1024.0 * 1024 * 1024); });
   }
   if (name == "saved_activation_bytes") {
     return of_stages(variant, path.detail, [](const StageResult& stage) { return stage.memory.saved_bytes; });
@@ -152,7 +156,8 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
     return of_stages(variant, path.detail, [](const StageResult& stage) { return stage.memory.saved_formula_bytes; });
   }
   if (name == "peak_in_flight") {
-    return of_stages(variant, path.detail, [](const StageResult& stage) { return static_cast<double>(stage.peak_in_flight); });
+    return of_stages(variant, path.detail,
+                     [](const StageResult& stage) { return static_cast<double>(stage.peak_in_flight); });
   }
   return std::nullopt;
 }

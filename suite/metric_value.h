@@ -30,7 +30,8 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
 struct MetricName {
   const char* name;
   const char* unit;
-  const char* detail;  ///< "": none, "kind": of communication, "stage": optional stage index (sum of all stages without)
+  const char*
+      detail;  ///< "": none, "kind": of communication, "stage": optional stage index (sum of all stages without)
 };
 const std::vector<MetricName>& metric_names();
 

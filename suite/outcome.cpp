@@ -14,11 +14,16 @@ FailurePolicy FailurePolicy::from(const std::vector<std::string>& fail_on, bool 
   if (!fail_on.empty()) policy.regress = false;
   const std::vector<std::string> words = {"regress", "improve", "warn", "skip", "noref", "never"};
   for (const std::string& word : fail_on) {
-    if (word == "regress") policy.regress = true;
-    else if (word == "improve") policy.improve = true;
-    else if (word == "warn") policy.warn = true;
-    else if (word == "skip") policy.skip = true;
-    else if (word == "noref") policy.noref = true;
+    if (word == "regress")
+      policy.regress = true;
+    else if (word == "improve")
+      policy.improve = true;
+    else if (word == "warn")
+      policy.warn = true;
+    else if (word == "skip")
+      policy.skip = true;
+    else if (word == "noref")
+      policy.noref = true;
     else if (word != "never") {
       const std::string guess = did_you_mean(word, words);
       throw Error({Violation{"command line", "--fail-on", word, "not a known word",
@@ -41,25 +46,36 @@ int exit_of(const CaseResult& result, const FailurePolicy& policy, int stop_sign
                                     [](const CheckResult& check) { return check.verdict == Verdict::improved; });
   int code = kExitPass;
   switch (result.status) {
-    case Status::error: return kExitError;
-    case Status::timeout: return kExitTimeout;
-    case Status::aborted: return stop_signal == SIGTERM ? kExitTerminated : kExitInterrupted;
-    case Status::fail: code = policy.regress ? kExitFail : kExitPass; break;
+    case Status::error:
+      return kExitError;
+    case Status::timeout:
+      return kExitTimeout;
+    case Status::aborted:
+      return stop_signal == SIGTERM ? kExitTerminated : kExitInterrupted;
+    case Status::fail:
+      code = policy.regress ? kExitFail : kExitPass;
+      break;
     case Status::xpass:
-    case Status::warn: code = policy.warn ? kExitFail : kExitPass; break;
+    case Status::warn:
+      code = policy.warn ? kExitFail : kExitPass;
+      break;
     case Status::noref:
       code = policy.noref ? kExitFail : policy.require_reference ? kExitNothing : kExitPass;
       break;
-    case Status::skip: code = policy.skip ? kExitFail : kExitSkipped; break;
+    case Status::skip:
+      code = policy.skip ? kExitFail : kExitSkipped;
+      break;
     case Status::xfail:
-    case Status::pass: break;
+    case Status::pass:
+      break;
   }
   return improved && policy.improve ? worse_exit(code, kExitFail) : code;
 }
 
 int exit_of(const std::vector<CaseResult>& cases, const FailurePolicy& policy, int stop_signal) {
   if (cases.empty()) return kExitNothing;
-  const bool all_skipped = std::all_of(cases.begin(), cases.end(), [](const CaseResult& result) { return result.status == Status::skip; });
+  const bool all_skipped =
+      std::all_of(cases.begin(), cases.end(), [](const CaseResult& result) { return result.status == Status::skip; });
   int code = kExitPass;
   for (const CaseResult& result : cases) {
     const int own = exit_of(result, policy, stop_signal);

@@ -20,8 +20,15 @@
 namespace benchsuite {
 
 enum ExitCode : int {
-  kExitPass = 0, kExitFail = 1, kExitUsage = 2, kExitError = 3, kExitNothing = 4, kExitSkipped = 5,
-  kExitTimeout = 124, kExitInterrupted = 130, kExitTerminated = 143,
+  kExitPass = 0,
+  kExitFail = 1,
+  kExitUsage = 2,
+  kExitError = 3,
+  kExitNothing = 4,
+  kExitSkipped = 5,
+  kExitTimeout = 124,
+  kExitInterrupted = 130,
+  kExitTerminated = 143,
 };
 
 /// What counts as a failure.
@@ -29,7 +36,8 @@ struct FailurePolicy {
   bool regress = true, improve = false, warn = false, skip = false, noref = false;
   bool require_reference = false;  ///< no reference: exit 4
 
-  /// From --fail-on words (regress, improve, warn, skip, noref, never) and --strict. Throws Error (config) on another word.
+  /// From --fail-on words (regress, improve, warn, skip, noref, never) and --strict. Throws Error (config) on another
+  /// word.
   static FailurePolicy from(const std::vector<std::string>& fail_on, bool strict, bool require_reference);
 };
 

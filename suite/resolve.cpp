@@ -1,5 +1,7 @@
 #include "suite/resolve.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -23,9 +25,9 @@ DataKind kind_of(const std::string& part) {
 /// A part of the configuration before parsing: its JSON and the file its base came from.
 struct Part {
   Json json = Json::object();
-  std::string file;      ///< for violations
-  std::string path;      ///< dotted key of the part in that file
-  std::string reference; ///< name or path it was loaded by, "" for an object
+  std::string file;       ///< for violations
+  std::string path;       ///< dotted key of the part in that file
+  std::string reference;  ///< name or path it was loaded by, "" for an object
   bool found = false;
 };
 
@@ -161,9 +163,9 @@ ResolvedVariant resolve_variant(const CaseFile& source, const VariantSpec& spec,
       std::vector<std::string> candidates(kParts.begin(), kParts.end());
       for (std::size_t i = 0; i < parts.size(); ++i) leaves(parts[i].json, kParts[i], candidates);
       const std::string guess = suggest(set.key, candidates);
-      found.push_back({set.file, set.key, set.value.dump(), "unknown key",
-                       guess.empty() ? "keys start with model., layout., stack. or hardware."
-                                     : "did you mean \"" + guess + "\"?"});
+      found.push_back(
+          {set.file, set.key, set.value.dump(), "unknown key",
+           guess.empty() ? "keys start with model., layout., stack. or hardware." : "did you mean \"" + guess + "\"?"});
       continue;
     }
     Part& part = parts[static_cast<std::size_t>(at - kParts.begin())];
@@ -172,8 +174,10 @@ ResolvedVariant resolve_variant(const CaseFile& source, const VariantSpec& spec,
       continue;
     }
     const std::string wrong = put(part.json, set.key.substr(dot + 1), set.value);
-    if (!wrong.empty()) found.push_back({set.file, set.key, set.value.dump(), wrong, "set what lies above it as a whole"});
-    if (!part.reference.empty() && part.reference.find(" (changed)") == std::string::npos) part.reference += " (changed)";
+    if (!wrong.empty())
+      found.push_back({set.file, set.key, set.value.dump(), wrong, "set what lies above it as a whole"});
+    if (!part.reference.empty() && part.reference.find(" (changed)") == std::string::npos)
+      part.reference += " (changed)";
   }
   const bool loaded = std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.found; });
   if (loaded && found.empty()) {
@@ -209,7 +213,8 @@ std::string put(Json& target, const std::string& key, const Json& value) {
   Json* at = &target;
   std::size_t begin = 0;
   while (true) {
-    if (!at->is_object()) return "\"" + key.substr(0, begin - 1) + "\" holds " + at->dump() + ", which has no keys";
+    if (!at->is_object())
+      return fmt::format("\"{}\" holds {}, which has no keys", key.substr(0, begin - 1), at->dump());
     const std::size_t dot = key.find('.', begin);
     const std::string word = key.substr(begin, dot == std::string::npos ? dot : dot - begin);
     if (word.empty()) return "the key has an empty part";
@@ -241,7 +246,8 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
   }
   // A mistake in what the variants share shows once, not once a variant.
   for (const Violation& violation : found) {
-    const bool known = std::any_of(problems.begin(), problems.end(), [&](const Violation& other) { return same(violation, other); });
+    const bool known =
+        std::any_of(problems.begin(), problems.end(), [&](const Violation& other) { return same(violation, other); });
     if (!known) problems.push_back(violation);
   }
   if (!found.empty()) return result;
@@ -254,8 +260,9 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
       if (result.variants[j].hash != variant.hash) continue;
       problems.push_back({sets.empty() ? source.file : "--set", "variants", variant.id,
                           "resolves to the same configuration as \"" + result.variants[j].id + "\"",
-                          sets.empty() ? "change or remove one of them"
-                                       : "leave out the --set that makes them equal, or use a case file without one of them"});
+                          sets.empty()
+                              ? "change or remove one of them"
+                              : "leave out the --set that makes them equal, or use a case file without one of them"});
     }
     hashes[variant.id] = variant.hash;
     Json entry = {{"id", variant.id}, {"title", variant.title}, {"hash", variant.hash}};
@@ -265,15 +272,22 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
   result.hash = stable_hash(hashes);
   Json comparisons = Json::array();
   for (const ComparisonSpec& comparison : source.comparisons) {
-    comparisons.push_back({{"id", comparison.id}, {"title", comparison.title}, {"from", comparison.from}, {"to", comparison.to}});
+    comparisons.push_back(
+        {{"id", comparison.id}, {"title", comparison.title}, {"from", comparison.from}, {"to", comparison.to}});
   }
   Json refs = Json::array();
   for (const CaseReference& reference : source.refs) {
     refs.push_back({{"kind", reference.kind}, {"cite", reference.cite}, {"where", reference.where}});
   }
-  result.resolved = {{"schema_version", kCaseSchemaVersion}, {"id", source.id},        {"title", source.title},
-                     {"file", root.shorten(source.file)},    {"tags", source.tags},    {"refs", refs},
-                     {"hash", result.hash},                  {"variants", variants},   {"comparisons", comparisons}};
+  result.resolved = {{"schema_version", kCaseSchemaVersion},
+                     {"id", source.id},
+                     {"title", source.title},
+                     {"file", root.shorten(source.file)},
+                     {"tags", source.tags},
+                     {"refs", refs},
+                     {"hash", result.hash},
+                     {"variants", variants},
+                     {"comparisons", comparisons}};
   return result;
 }
 

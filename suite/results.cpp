@@ -85,7 +85,8 @@ EventLog::~EventLog() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-EventLog::EventLog(EventLog&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+EventLog::EventLog(EventLog&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 EventLog& EventLog::operator=(EventLog&& other) noexcept {
   std::swap(path_, other.path_);
@@ -108,8 +109,9 @@ ResultsFolder::ResultsFolder(const std::string& requested, const std::string& ru
                            "choose a folder you may write to"}});
   }
   if (fs::exists(file("result.json")) || fs::exists(file("events.jsonl"))) {
-    throw Error({Violation{"command line", "--out", path_, "the folder already holds a run, and results are never overwritten",
-                           "choose a new folder"}});
+    throw Error(
+        {Violation{"command line", "--out", path_, "the folder already holds a run, and results are never overwritten",
+                   "choose a new folder"}});
   }
   try {
     events_ = EventLog(file("events.jsonl"));

@@ -43,9 +43,9 @@ class EventLog {
 
 class ResultsFolder {
  public:
-  /// Makes the folder of a run. With `requested` empty it is results/RUN_ID below the working folder, and results/latest
-  /// points at it. A folder that already holds a result is refused (config): completed results are never changed. A
-  /// folder that can't be made or written is a config error too.
+  /// Makes the folder of a run. With `requested` empty it is results/RUN_ID below the working folder, and
+  /// results/latest points at it. A folder that already holds a result is refused (config): completed results are never
+  /// changed. A folder that can't be made or written is a config error too.
   ResultsFolder(const std::string& requested, const std::string& run_id);
 
   const std::string& path() const { return path_; }

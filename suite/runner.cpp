@@ -1,10 +1,10 @@
 #include "suite/runner.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
-#include <fmt/format.h>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -14,7 +14,7 @@ namespace benchsuite {
 
 namespace {
 
-constexpr auto kPollInterval = std::chrono::milliseconds(20);   // how late a signal may be noticed
+constexpr auto kPollInterval = std::chrono::milliseconds(20);  // how late a signal may be noticed
 
 void fail(VariantResult& result, Status status, const char* code, const std::string& reason) {
   result.status = status;
@@ -92,16 +92,19 @@ class Crew {
 
 std::string_view name_of(Device device) {
   switch (device) {
-    case Device::sim: return "sim";
-    case Device::cpu: return "cpu";
-    case Device::cuda: return "cuda";
+    case Device::sim:
+      return "sim";
+    case Device::cpu:
+      return "cpu";
+    case Device::cuda:
+      return "cuda";
   }
   return "?";
 }
 
 StopWatch::StopWatch(double timeout_s, const std::atomic<int>& signal)
-    : deadline_(std::chrono::steady_clock::now() +
-                std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(timeout_s))),
+    : deadline_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                       std::chrono::duration<double>(timeout_s))),
       limited_(timeout_s > 0),
       signal_(signal) {}
 
@@ -116,7 +119,8 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
   VariantResult result = described(variant);
   if (options.injection.delay_s > 0) delay(options.injection.delay_s, cancelled);
   if (options.device == Device::cuda) {
-    fail(result, Status::skip, "NO_GPU", "device cuda needs a build with the CUDA backend and a GPU; this build has none");
+    fail(result, Status::skip, "NO_GPU",
+         "device cuda needs a build with the CUDA backend and a GPU; this build has none");
     return result;
   }
   if (options.device == Device::cpu) {
@@ -143,13 +147,22 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
     return measured;
   } catch (const Error& error) {
     switch (error.kind()) {
-      case Error::Kind::config: fail(result, Status::error, "CONFIG_INVALID", error.what()); break;
-      case Error::Kind::io: fail(result, Status::error, "IO_ERROR", error.what()); break;
-      case Error::Kind::run: fail(result, Status::error, "RUN_ERROR", error.what()); break;
-      case Error::Kind::internal: fail(result, Status::error, "INTERNAL_ERROR", error.what()); break;
+      case Error::Kind::config:
+        fail(result, Status::error, "CONFIG_INVALID", error.what());
+        break;
+      case Error::Kind::io:
+        fail(result, Status::error, "IO_ERROR", error.what());
+        break;
+      case Error::Kind::run:
+        fail(result, Status::error, "RUN_ERROR", error.what());
+        break;
+      case Error::Kind::internal:
+        fail(result, Status::error, "INTERNAL_ERROR", error.what());
+        break;
     }
   } catch (const std::bad_alloc&) {
-    fail(result, Status::error, "NOT_ENOUGH_MEMORY", "this machine has too little memory to record and replay the step");
+    fail(result, Status::error, "NOT_ENOUGH_MEMORY",
+         "this machine has too little memory to record and replay the step");
   } catch (const std::exception& failure) {
     fail(result, Status::error, "INTERNAL_ERROR", failure.what());
   }
@@ -208,8 +221,12 @@ std::vector<VariantResult> run_variants(const ResolvedCase& resolved, const RunO
       case Stop::timed_out:
         fail(results[i], Status::timeout, "TIMED_OUT", fmt::format("the case ran longer than {} s", options.timeout_s));
         break;
-      case Stop::terminated: fail(results[i], Status::aborted, "TERMINATED", "the run was terminated (SIGTERM)"); break;
-      default: fail(results[i], Status::aborted, "INTERRUPTED", "the run was interrupted (SIGINT)"); break;
+      case Stop::terminated:
+        fail(results[i], Status::aborted, "TERMINATED", "the run was terminated (SIGTERM)");
+        break;
+      default:
+        fail(results[i], Status::aborted, "INTERRUPTED", "the run was interrupted (SIGINT)");
+        break;
     }
     done(results[i]);
   }

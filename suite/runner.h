@@ -1,4 +1,5 @@
-// Running the variants of a case: on two threads, under a time limit, stopped by signals, never losing what was measured.
+// Running the variants of a case: on two threads, under a time limit, stopped by signals, never losing what was
+// measured.
 #pragma once
 
 #include <atomic>
@@ -15,16 +16,17 @@ namespace benchsuite {
 enum class Device : std::uint8_t { sim, cpu, cuda };
 std::string_view name_of(Device device);
 
-using SimulateFunction = std::function<VariantResult(const TrainConfig&, const HardwareProfile&, const SimulateOptions&)>;
+using SimulateFunction =
+    std::function<VariantResult(const TrainConfig&, const HardwareProfile&, const SimulateOptions&)>;
 
 struct RunOptions {
   Device device = Device::sim;
   bool verify = false;
-  std::string trace_folder;        ///< when not empty: one trace per variant, CASE.VARIANT.trace.json
+  std::string trace_folder;  ///< when not empty: one trace per variant, CASE.VARIANT.trace.json
   Injection injection;
-  double timeout_s = 0;            ///< per case; 0: none
+  double timeout_s = 0;  ///< per case; 0: none
   int threads = 2;
-  SimulateFunction simulate;       ///< what device sim runs; tests put a double here
+  SimulateFunction simulate;  ///< what device sim runs; tests put a double here
 };
 
 /// Why a case ended early.

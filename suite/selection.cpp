@@ -57,17 +57,20 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
 
 }  // namespace
 
-std::optional<ExpectedFile> find_expected(const std::string& case_id, const DataRoot& root, std::vector<Violation>& problems) {
+std::optional<ExpectedFile> find_expected(const std::string& case_id, const DataRoot& root,
+                                          std::vector<Violation>& problems) {
   const std::string file = root.file_of(DataKind::expected, case_id);
   if (!std::filesystem::is_regular_file(file)) return std::nullopt;
   ExpectedFile expected = read_expected(parse_json_file(file), root.shorten(file), problems);
   if (!expected.case_id.empty() && expected.case_id != case_id) {
-    problems.push_back({expected.file, "case", expected.case_id, "differs from the file's name", "call it \"" + case_id + "\""});
+    problems.push_back(
+        {expected.file, "case", expected.case_id, "differs from the file's name", "call it \"" + case_id + "\""});
   }
   return expected;
 }
 
-std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoot& root, std::vector<Violation>& problems) {
+std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoot& root,
+                                       std::vector<Violation>& problems) {
   std::vector<Override> sets;
   for (const std::string& text : selection.sets) sets.push_back(parse_set(text));
   std::vector<SelectedCase> selected;

@@ -1,4 +1,5 @@
-// A stable fingerprint of what changes performance: FNV-1a, 64 bit, over the canonical JSON text (keys sorted, no spaces).
+// A stable fingerprint of what changes performance: FNV-1a, 64 bit, over the canonical JSON text (keys sorted, no
+// spaces).
 //
 // It tells configurations apart and is no protection against a forger.
 #pragma once

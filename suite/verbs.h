@@ -1,4 +1,5 @@
-// The verbs of the command line. Each returns an exit code (suite/outcome.h) and throws Error for what the person must mend.
+// The verbs of the command line. Each returns an exit code (suite/outcome.h) and throws Error for what the person must
+// mend.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ enum class Progress : std::uint8_t { automatic, plain, none };
 struct RunRequest {
   Selection selection;
   std::string out;
-  std::string json;                   ///< "-": result.json on standard output, human text on standard error; or a file
+  std::string json;  ///< "-": result.json on standard output, human text on standard error; or a file
   RunOptions options;
   bool trace = false, quiet = false, no_color = false, fail_fast = false, strict = false, require_reference = false;
   Progress progress = Progress::automatic;
@@ -37,15 +38,15 @@ struct RunRequest {
 int verb_run(const RunRequest& request, const std::atomic<int>& signal);
 
 struct ReportRequest {
-  std::vector<std::string> results;   ///< result.json files or folders of runs
-  std::vector<std::string> formats;   ///< console, md, html, json
-  std::string out;                    ///< folder; empty: standard output
+  std::vector<std::string> results;  ///< result.json files or folders of runs
+  std::vector<std::string> formats;  ///< console, md, html, json
+  std::string out;                   ///< folder; empty: standard output
   bool no_color = false;
 };
 int verb_report(const ReportRequest& request);
 
 struct ValidateRequest {
-  std::vector<std::string> files;     ///< empty: everything in the root
+  std::vector<std::string> files;  ///< empty: everything in the root
 };
 int verb_validate(const ValidateRequest& request);
 

@@ -37,13 +37,20 @@ FileKind kind_of(const Json& json) {
 
 const char* word_of(FileKind kind) {
   switch (kind) {
-    case FileKind::case_file: return "case";
-    case FileKind::expected: return "expectations";
-    case FileKind::model: return "model";
-    case FileKind::stack: return "stack";
-    case FileKind::hardware: return "hardware profile";
-    case FileKind::result: return "result";
-    case FileKind::unknown: break;
+    case FileKind::case_file:
+      return "case";
+    case FileKind::expected:
+      return "expectations";
+    case FileKind::model:
+      return "model";
+    case FileKind::stack:
+      return "stack";
+    case FileKind::hardware:
+      return "hardware profile";
+    case FileKind::result:
+      return "result";
+    case FileKind::unknown:
+      break;
   }
   return "file";
 }
@@ -55,17 +62,20 @@ void validate_case(const Json& json, const std::string& file, const DataRoot& ro
 }
 
 /// Expectations are also held against the case they are for, when the root has it.
-void validate_expected(const Json& json, const std::string& file, const DataRoot& root, std::vector<Violation>& problems) {
+void validate_expected(const Json& json, const std::string& file, const DataRoot& root,
+                       std::vector<Violation>& problems) {
   const ExpectedFile expected = read_expected(json, file, problems);
   const std::string case_file = root.file_of(DataKind::cases, expected.case_id);
   if (expected.case_id.empty()) return;
   if (!fs::is_regular_file(case_file)) {
-    problems.push_back({file, "case", expected.case_id, "there is no such case", "name a file of cases/, without .json"});
+    problems.push_back(
+        {file, "case", expected.case_id, "there is no such case", "name a file of cases/, without .json"});
     return;
   }
   std::vector<Violation> ignored;  // the case has its own line
   std::vector<std::string> variants;
-  for (const VariantSpec& variant : read_case(parse_json_file(case_file), case_file, ignored).variants) variants.push_back(variant.id);
+  for (const VariantSpec& variant : read_case(parse_json_file(case_file), case_file, ignored).variants)
+    variants.push_back(variant.id);
   check_variants(expected, variants, problems);
 }
 
@@ -75,19 +85,33 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
   try {
     json = parse_json_file(file);
   } catch (const Error& error) {
-    if (error.kind() == Error::Kind::config) problems = error.violations();
-    else problems.push_back({file, "", "", "can't be read", "check the path and its permissions"});
+    if (error.kind() == Error::Kind::config)
+      problems = error.violations();
+    else
+      problems.push_back({file, "", "", "can't be read", "check the path and its permissions"});
     return FileKind::unknown;
   }
   const FileKind kind = kind_of(json);
   try {
     switch (kind) {
-      case FileKind::case_file: validate_case(json, file, root, problems); break;
-      case FileKind::expected: validate_expected(json, file, root, problems); break;
-      case FileKind::model: read_model(json, file, "", problems); break;
-      case FileKind::stack: read_stack(json, file, "", problems); break;
-      case FileKind::hardware: read_hardware(json, file, problems); break;
-      case FileKind::result: run_from_json(json, file); break;
+      case FileKind::case_file:
+        validate_case(json, file, root, problems);
+        break;
+      case FileKind::expected:
+        validate_expected(json, file, root, problems);
+        break;
+      case FileKind::model:
+        read_model(json, file, "", problems);
+        break;
+      case FileKind::stack:
+        read_stack(json, file, "", problems);
+        break;
+      case FileKind::hardware:
+        read_hardware(json, file, problems);
+        break;
+      case FileKind::result:
+        run_from_json(json, file);
+        break;
       case FileKind::unknown:
         problems.push_back({file, "", "", "not a file benchsuite knows",
                             "cases, expectations, models, stacks, hardware profiles and results can be validated"});
@@ -99,9 +123,7 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
   return kind;
 }
 
-std::string result_file(const std::string& given) {
-  return fs::is_directory(given) ? given + "/result.json" : given;
-}
+std::string result_file(const std::string& given) { return fs::is_directory(given) ? given + "/result.json" : given; }
 
 std::string render(const Run& run, const std::string& format, const std::string& folder, bool colour) {
   if (format == "md") return markdown_report(run);
@@ -124,11 +146,13 @@ int verb_report(const ReportRequest& request) {
   for (const std::string& given : request.results) {
     const std::string file = result_file(given);
     if (!fs::is_regular_file(file)) {
-      throw Error({Violation{"command line", "RESULT", given, "there is no result.json", "name a result.json or the folder of a run"}});
+      throw Error({Violation{"command line", "RESULT", given, "there is no result.json",
+                             "name a result.json or the folder of a run"}});
     }
     runs.push_back(run_from_json(parse_json_file(file), file));
   }
-  const std::vector<std::string> formats = request.formats.empty() ? std::vector<std::string>{"console"} : request.formats;
+  const std::vector<std::string> formats =
+      request.formats.empty() ? std::vector<std::string>{"console"} : request.formats;
   std::error_code failure;
   if (!request.out.empty()) fs::create_directories(request.out, failure);
   if (failure) {
@@ -157,7 +181,8 @@ int verb_validate(const ValidateRequest& request) {
   const DataRoot root = DataRoot::find();
   std::vector<std::string> files = request.files;
   if (files.empty()) {
-    for (const DataKind kind : {DataKind::model, DataKind::stack, DataKind::hardware, DataKind::cases, DataKind::expected}) {
+    for (const DataKind kind :
+         {DataKind::model, DataKind::stack, DataKind::hardware, DataKind::cases, DataKind::expected}) {
       for (const std::string& name : root.names(kind)) files.push_back(root.file_of(kind, name));
     }
   }
@@ -170,7 +195,8 @@ int verb_validate(const ValidateRequest& request) {
       continue;
     }
     ++bad;
-    fmt::print("BAD   {} ({}): {} problem{}\n", root.shorten(file), word_of(kind), problems.size(), problems.size() == 1 ? "" : "s");
+    fmt::print("BAD   {} ({}): {} problem{}\n", root.shorten(file), word_of(kind), problems.size(),
+               problems.size() == 1 ? "" : "s");
     for (const Violation& problem : problems) fmt::print("      {}\n", to_string(problem));
   }
   fmt::print("benchsuite: {} file{} checked, {} bad\n", files.size(), files.size() == 1 ? "" : "s", bad);

@@ -31,21 +31,29 @@ std::vector<std::pair<std::string, std::string>> settings(const ResolvedVariant&
 }
 
 std::string bounds(const Expectation& expectation) {
-  const auto side = [](const std::optional<double>& value) { return value ? fmt::format("{:g}", *value) : std::string("open"); };
-  const auto pair = [&](const Interval& interval) { return fmt::format("[{}, {}]", side(interval.low), side(interval.high)); };
+  const auto side = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:g}", *value) : std::string("open");
+  };
+  const auto pair = [&](const Interval& interval) {
+    return fmt::format("[{}, {}]", side(interval.low), side(interval.high));
+  };
   if (expectation.kind == ExpectationKind::claim) {
     return expectation.target ? fmt::format("claimed {:g} {}", *expectation.target, expectation.unit) : "claimed";
   }
-  if (expectation.equals) return fmt::format("equals {} (relative {:g})", to_string(*expectation.equals), expectation.tolerance);
+  if (expectation.equals)
+    return fmt::format("equals {} (relative {:g})", to_string(*expectation.equals), expectation.tolerance);
   std::string text = expectation.pass ? "pass " + pair(*expectation.pass) : "";
   if (expectation.warn) text += ", warn " + pair(*expectation.warn);
   return text + " " + expectation.unit;
 }
 
 Json to_json(const Expectation& expectation) {
-  return {{"id", expectation.id},         {"title", expectation.title},
-          {"kind", name_of(expectation.kind)}, {"metric", expectation.metric ? to_string(*expectation.metric) : ""},
-          {"bounds", bounds(expectation)}, {"source", expectation.provenance()},
+  return {{"id", expectation.id},
+          {"title", expectation.title},
+          {"kind", name_of(expectation.kind)},
+          {"metric", expectation.metric ? to_string(*expectation.metric) : ""},
+          {"bounds", bounds(expectation)},
+          {"source", expectation.provenance()},
           {"explanation", expectation.explanation}};
 }
 
@@ -54,7 +62,8 @@ void print_case(const SelectedCase& selected) {
   fmt::print("{}: {}\n", resolved.source.id, resolved.source.title);
   fmt::print("tags {}  hash {}\n", fmt::join(resolved.source.tags, ", "), resolved.hash);
   for (const CaseReference& reference : resolved.source.refs) {
-    fmt::print("ref  {}: {}{}{}\n", reference.kind, reference.cite, reference.where.empty() ? "" : ", ", reference.where);
+    fmt::print("ref  {}: {}{}{}\n", reference.kind, reference.cite, reference.where.empty() ? "" : ", ",
+               reference.where);
   }
 
   // What all variants share is printed once; each variant prints the rest.
@@ -109,16 +118,18 @@ int verb_list(const ListRequest& request) {
     std::vector<Violation> problems;
     const std::vector<SelectedCase> found = select_cases(selection, root, problems);
     if (!problems.empty() || found.empty()) {  // one bad file must not hide the others
-      fmt::print(stderr, "benchsuite: case {} is not valid: {}{}\n", name, to_string(problems.front()),
-                 problems.size() > 1 ? fmt::format(" (and {} more; see benchsuite validate)", problems.size() - 1) : "");
+      fmt::print(
+          stderr, "benchsuite: case {} is not valid: {}{}\n", name, to_string(problems.front()),
+          problems.size() > 1 ? fmt::format(" (and {} more; see benchsuite validate)", problems.size() - 1) : "");
       code = kExitUsage;
       continue;
     }
     const ResolvedCase& resolved = found.front().resolved;
     const auto& tags = resolved.source.tags;
-    const bool tagged = request.tags.empty() || std::any_of(request.tags.begin(), request.tags.end(), [&](const std::string& tag) {
-      return std::find(tags.begin(), tags.end(), tag) != tags.end();
-    });
+    const bool tagged =
+        request.tags.empty() || std::any_of(request.tags.begin(), request.tags.end(), [&](const std::string& tag) {
+          return std::find(tags.begin(), tags.end(), tag) != tags.end();
+        });
     if (!tagged) continue;
     std::int64_t gpus = 0;
     Json variants = Json::array();
@@ -126,8 +137,13 @@ int verb_list(const ListRequest& request) {
       gpus = std::max(gpus, variant.config.layout.world());
       variants.push_back({{"id", variant.id}, {"title", variant.title}, {"hardware", variant.hardware_name}});
     }
-    list.push_back({{"id", resolved.source.id}, {"title", resolved.source.title}, {"tags", tags}, {"gpus", gpus},
-                    {"devices", Json::array({"sim"})}, {"hash", resolved.hash}, {"variants", variants},
+    list.push_back({{"id", resolved.source.id},
+                    {"title", resolved.source.title},
+                    {"tags", tags},
+                    {"gpus", gpus},
+                    {"devices", Json::array({"sim"})},
+                    {"hash", resolved.hash},
+                    {"variants", variants},
                     {"expectations", found.front().expected ? found.front().expected->expectations.size() : 0}});
   }
   if (request.json) {
@@ -137,7 +153,8 @@ int verb_list(const ListRequest& request) {
   for (const Json& entry : list) {
     fmt::print("{}  {}  [{} variants, {} GPUs simulated, {} expectations]  tags: {}\n", entry["id"].get<std::string>(),
                entry["title"].get<std::string>(), entry["variants"].size(), entry["gpus"].get<std::int64_t>(),
-               entry["expectations"].get<std::int64_t>(), fmt::join(entry["tags"].get<std::vector<std::string>>(), ", "));
+               entry["expectations"].get<std::int64_t>(),
+               fmt::join(entry["tags"].get<std::vector<std::string>>(), ", "));
     if (!request.details) continue;
     for (const Json& variant : entry["variants"]) {
       fmt::print("    {}  {}  on {}\n", variant["id"].get<std::string>(), variant["title"].get<std::string>(),
@@ -170,7 +187,8 @@ int verb_show(const ShowRequest& request) {
     one["method_note"] = entry.resolved.method_note;
     one["expectations"] = Json::array();
     if (entry.expected) {
-      for (const Expectation& expectation : entry.expected->expectations) one["expectations"].push_back(to_json(expectation));
+      for (const Expectation& expectation : entry.expected->expectations)
+        one["expectations"].push_back(to_json(expectation));
     }
     all.push_back(std::move(one));
   }

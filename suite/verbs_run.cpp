@@ -55,8 +55,9 @@ class Screen {
     if (quiet_ || progress_ != Progress::plain) return;
     last_sign_ = std::chrono::steady_clock::now();
     const bool measured = result.status == Status::pass;
-    write(fmt::format("         {}/{} {} {}\n", counted_, total_, result.id,
-                      measured ? fmt::format("{:.6g} s a step", result.iteration_s) : std::string(name_of(result.status))));
+    write(fmt::format(
+        "         {}/{} {} {}\n", counted_, total_, result.id,
+        measured ? fmt::format("{:.6g} s a step", result.iteration_s) : std::string(name_of(result.status))));
   }
   void waiting(std::size_t finished) {
     if (quiet_ || live_ || progress_ == Progress::none) return;
@@ -105,15 +106,21 @@ const VariantResult* find(const CaseResult& result, const std::string& id) {
 std::string reproduce_command(const RunRequest& request, const SelectedCase& selected) {
   const bool by_file = std::find(request.selection.files.begin(), request.selection.files.end(),
                                  selected.resolved.source.file) != request.selection.files.end();
-  std::string text = "benchsuite run " + (by_file ? "--case-file " + selected.resolved.source.file : "--case " + selected.resolved.source.id);
+  std::string text = "benchsuite run " + (by_file ? "--case-file " + selected.resolved.source.file
+                                                  : "--case " + selected.resolved.source.id);
   for (const std::string& set : request.selection.sets) text += " --set '" + set + "'";
   if (request.options.device != Device::sim) text += " --device " + std::string(name_of(request.options.device));
   return text;
 }
 
 Json variant_event(const CaseResult& result, const VariantResult& variant) {
-  return {{"event", "variant_finished"}, {"case", result.id}, {"variant", variant.id}, {"status", name_of(variant.status)},
-          {"reason_code", variant.reason_code}, {"reason", variant.reason}, {"iteration_s", variant.iteration_s},
+  return {{"event", "variant_finished"},
+          {"case", result.id},
+          {"variant", variant.id},
+          {"status", name_of(variant.status)},
+          {"reason_code", variant.reason_code},
+          {"reason", variant.reason},
+          {"iteration_s", variant.iteration_s},
           {"peak_memory_gib", variant.peak_memory_gib}};
 }
 
@@ -124,7 +131,10 @@ CaseResult run_case(const SelectedCase& selected, const RunRequest& request, con
   CaseResult announced = result;
   announced.variants.resize(selected.resolved.variants.size());
   screen.start(announced, name_of(options.device));
-  events.append({{"event", "case_started"}, {"time", iso_utc(now())}, {"case", result.id}, {"case_hash", result.case_hash},
+  events.append({{"event", "case_started"},
+                 {"time", iso_utc(now())},
+                 {"case", result.id},
+                 {"case_hash", result.case_hash},
                  {"variants", announced.variants.size()}});
   const StopWatch watch(options.timeout_s, signal);
   result.variants = run_variants(
@@ -142,8 +152,12 @@ CaseResult run_case(const SelectedCase& selected, const RunRequest& request, con
   const JudgeContext context{std::string(name_of(options.device)), selected.as_written};
   judge_case(result, selected.expected ? &*selected.expected : nullptr, context);
   result.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  events.append({{"event", "case_finished"}, {"time", iso_utc(now())}, {"case", result.id}, {"status", name_of(result.status)},
-                 {"reason_code", result.reason_code}, {"reason", result.reason}});
+  events.append({{"event", "case_finished"},
+                 {"time", iso_utc(now())},
+                 {"case", result.id},
+                 {"status", name_of(result.status)},
+                 {"reason_code", result.reason_code},
+                 {"reason", result.reason}});
   screen.finish(result, reproduce_command(request, selected));
   return result;
 }
@@ -202,7 +216,10 @@ int verb_run(const RunRequest& request, const std::atomic<int>& signal) {
   run.host = host_name();
 
   ResultsFolder folder(request.out, run.run_id);
-  folder.events().append({{"event", "run_started"}, {"time", run.started}, {"run_id", run.run_id}, {"argv", run.argv},
+  folder.events().append({{"event", "run_started"},
+                          {"time", run.started},
+                          {"run_id", run.run_id},
+                          {"argv", run.argv},
                           {"cases", selected.size()}});
   Json resolved = {{"schema_version", kCaseSchemaVersion}, {"cases", Json::array()}};
   for (const SelectedCase& entry : selected) resolved["cases"].push_back(entry.resolved.resolved);

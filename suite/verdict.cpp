@@ -13,12 +13,14 @@ namespace {
 bool gates(const Expectation& expectation) { return expectation.kind != ExpectationKind::claim; }
 
 /// Whether a variant the expectation speaks about was not run for a stated reason, or doesn't exist.
-std::string why_not_measured(const Expectation& expectation, const std::vector<VariantResult>& variants, bool as_written) {
+std::string why_not_measured(const Expectation& expectation, const std::vector<VariantResult>& variants,
+                             bool as_written) {
   std::set<std::string> used;
   if (expectation.metric) used.merge(variants_of(*expectation.metric));
   if (expectation.equals) used.merge(variants_of(*expectation.equals));
   for (const std::string& id : used) {
-    const auto at = std::find_if(variants.begin(), variants.end(), [&](const VariantResult& variant) { return variant.id == id; });
+    const auto at =
+        std::find_if(variants.begin(), variants.end(), [&](const VariantResult& variant) { return variant.id == id; });
     if (at == variants.end() && !as_written) return "the case has no variant \"" + id + "\"";
     if (at == variants.end()) continue;
     if (at->status == Status::skip) return "variant \"" + id + "\" was skipped";
@@ -44,8 +46,11 @@ std::string sentence(const std::string& first, const std::string& second) {
 }
 
 std::string describe(const CheckResult& check) {
-  const auto side = [](const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : std::string("open"); };
-  return fmt::format("{}: {:.6g} {} is outside [{}, {}]", check.id, check.value.value_or(0.0), check.unit, side(check.warn_low ? check.warn_low : check.pass_low),
+  const auto side = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.6g}", *value) : std::string("open");
+  };
+  return fmt::format("{}: {:.6g} {} is outside [{}, {}]", check.id, check.value.value_or(0.0), check.unit,
+                     side(check.warn_low ? check.warn_low : check.pass_low),
                      side(check.warn_high ? check.warn_high : check.pass_high));
 }
 
@@ -56,21 +61,29 @@ struct Outcome {
 
 Outcome outcome_of(const CheckResult& check) {
   switch (check.verdict) {
-    case Verdict::missing: return {Status::error, "MISSING_METRIC", check.id + ": " + check.explanation};
-    case Verdict::fail: return {Status::fail, check.kind == "bound" ? "BOUND_BROKEN" : "OUT_OF_RANGE", describe(check)};
-    case Verdict::improved: return {Status::warn, "PERF_BETTER", describe(check) + " on the better side"};
+    case Verdict::missing:
+      return {Status::error, "MISSING_METRIC", check.id + ": " + check.explanation};
+    case Verdict::fail:
+      return {Status::fail, check.kind == "bound" ? "BOUND_BROKEN" : "OUT_OF_RANGE", describe(check)};
+    case Verdict::improved:
+      return {Status::warn, "PERF_BETTER", describe(check) + " on the better side"};
     case Verdict::warn:
-      return {Status::warn, "NEAR_LIMIT", fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", check.id, check.value.value_or(0.0), check.unit)};
-    case Verdict::noref: return {Status::noref, "STALE_REFERENCE", check.id + ": " + check.explanation};
+      return {Status::warn, "NEAR_LIMIT",
+              fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", check.id, check.value.value_or(0.0),
+                          check.unit)};
+    case Verdict::noref:
+      return {Status::noref, "STALE_REFERENCE", check.id + ": " + check.explanation};
     case Verdict::pass:
-    case Verdict::shown: break;
+    case Verdict::shown:
+      break;
   }
   return {Status::pass, "", ""};
 }
 
 }  // namespace
 
-Verdict verdict_of(double value, const Interval& pass, const std::optional<Interval>& warn, Better better, ExpectationKind kind) {
+Verdict verdict_of(double value, const Interval& pass, const std::optional<Interval>& warn, Better better,
+                   ExpectationKind kind) {
   if (pass.contains(value)) return Verdict::pass;
   if (warn && warn->contains(value)) return Verdict::warn;
   if (kind != ExpectationKind::bound) {  // nothing is better than physics
@@ -81,7 +94,8 @@ Verdict verdict_of(double value, const Interval& pass, const std::optional<Inter
   return Verdict::fail;
 }
 
-CheckResult judge(const Expectation& expectation, const std::vector<VariantResult>& variants, const JudgeContext& context) {
+CheckResult judge(const Expectation& expectation, const std::vector<VariantResult>& variants,
+                  const JudgeContext& context) {
   CheckResult check;
   check.id = expectation.title;
   check.kind = name_of(expectation.kind);
@@ -136,7 +150,8 @@ CheckResult judge(const Expectation& expectation, const std::vector<VariantResul
 void judge_case(CaseResult& result, const ExpectedFile* expected, const JudgeContext& context) {
   std::vector<Outcome> outcomes;
   for (const VariantResult& variant : result.variants) {
-    if (variant.status != Status::skip) outcomes.push_back({variant.status, variant.reason_code, variant.id + ": " + variant.reason});
+    if (variant.status != Status::skip)
+      outcomes.push_back({variant.status, variant.reason_code, variant.id + ": " + variant.reason});
   }
   const bool all_skipped = outcomes.empty() && !result.variants.empty();
   bool judged = false;
@@ -157,15 +172,17 @@ void judge_case(CaseResult& result, const ExpectedFile* expected, const JudgeCon
     return;
   }
   if (!judged) {
-    outcomes.push_back({Status::noref, "NO_REFERENCE",
-                        expected ? "no expectation of " + expected->file + " applies here" : "there is no expectation for this case"});
+    outcomes.push_back(
+        {Status::noref, "NO_REFERENCE",
+         expected ? "no expectation of " + expected->file + " applies here" : "there is no expectation for this case"});
   }
   Outcome worst{Status::pass, "", ""};
   for (const Outcome& outcome : outcomes) {
     if (outcome.status > worst.status) worst = outcome;
   }
   // The number of further findings of the same weight, so that one line doesn't hide the others.
-  const auto as_bad = std::count_if(outcomes.begin(), outcomes.end(), [&](const Outcome& outcome) { return outcome.status == worst.status; });
+  const auto as_bad = std::count_if(outcomes.begin(), outcomes.end(),
+                                    [&](const Outcome& outcome) { return outcome.status == worst.status; });
   result.status = worst.status;
   result.reason_code = worst.code;
   result.reason = worst.reason;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "engine/core/exact_sum.h"
 
 namespace benchsuite {
 
@@ -147,9 +148,9 @@ double bytes_of(const OpShape& shape) {
     case OpKind::ce_backward:
       return 2 * matrix * in + d0 * kInt32;
     case OpKind::sum_squares:
-      return d0 * in + 2 * kFp32;
+      return d0 * in + 2 * kExactSumDigits * kFp32;
     case OpKind::clip_coefficient:
-      return 3 * kFp32;
+      return (kExactSumDigits + 2) * kFp32;
     case OpKind::adamw: {  // grad, master+, m+, v+, param*; five scalars and the clip pair
       const bool separate = shape.out_dtype != DType::fp32;
       return d0 * (in + 6 * kFp32 + (separate ? out : 0)) + 7 * kFp32;

@@ -48,8 +48,9 @@
 //                                                   loss += scalars[0] sum over tokens (log sumexp - predicted)
 // ce_backward                   softmax+, labels    dims tokens cols first_col; scalars[0] = scale:
 //                                                   softmax := scale (softmax - onehot)
-// sum_squares                   x0, x1, ..., out+   dims n = total; out (one fp32) += sum of squares
-// clip_coefficient              sum, out*           out[0] = norm, out[1] = min(1, scalars[0] / (norm + 1e-6));
+// sum_squares                   x0, x1, ..., digits+   dims n = total; adds scalars[0] times the sum of squares to the
+//                                                   fp32 digits of an ExactSum (engine/core/exact_sum.h)
+// clip_coefficient              digits, out*        out[0] = norm, out[1] = min(1, scalars[0] / (norm + 1e-6));
 //                                                   scalars[0] = 0: no clipping, coefficient 1
 // adamw                         grad, scalars_in, clip, master+, m+, v+, param*   dims n; scalars[0] = weight decay
 //                                                   (0 for 1-D tensors); scalars_in fp32 = {lr, beta1, beta2, eps,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/core/exact_sum.h"
+
 namespace benchsuite {
 
 namespace {
@@ -21,7 +23,7 @@ Optimizer::Optimizer(ModelContext& context, const std::vector<Bucket>& buckets, 
   const auto allocate = [&](Purpose purpose, Term term, std::int64_t elements) {
     return context_.rec.allocate(purpose, index_of(term), DType::fp32, {1, 1, 1, elements});
   };
-  sum_ = allocate(Purpose::outputs, Term::gradient_norm, 1);
+  sum_ = allocate(Purpose::outputs, Term::gradient_norm, kExactSumDigits);
   clip_ = allocate(Purpose::outputs, Term::gradient_norm, 2);
   for (const Bucket& bucket : buckets) {
     if (!bucket.values.valid()) continue;  // updated where its values live
@@ -34,27 +36,36 @@ Optimizer::Optimizer(ModelContext& context, const std::vector<Bucket>& buckets, 
   }
 }
 
+/// Adds the squares of the owned gradients of `state` that are replicated over the tensor group, or of those that are split.
+/// A replicated one counts on the first tensor rank only; the others do the same work with weight 0, so that all ranks of a
+/// stage take the same time.
+void Optimizer::add_squares(const State& state, bool replicated) {
+  std::vector<Operand> operands;
+  std::int64_t elements = 0;
+  for (const Bucket::Entry& entry : state.bucket->entries) {
+    const Parameter& parameter = *entry.parameter;
+    if (parameter.shared_copy || parameter.replicated != replicated) continue;
+    const Slice part = intersection(entry, state.owned);
+    if (part.count == 0) continue;
+    operands.push_back(reads(state.bucket->gradients.flat_slice(part.first, part.count)));
+    elements += part.count;
+  }
+  if (operands.empty()) return;
+  operands.push_back(updates(sum_));
+  context_.rec.record({.kind = OpKind::sum_squares,
+                       .dtype = state.bucket->gradients.dtype,
+                       .out_dtype = DType::fp32,
+                       .dims = {elements},
+                       .scalars = {replicated && context_.at.tp != 0 ? 0.0f : 1.0f}},
+                      operands);
+}
+
 void Optimizer::sum_squares() {
   Recorder& rec = context_.rec;
-  rec.record({.kind = OpKind::fill, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {1}}, {writes(sum_)});
+  rec.record({.kind = OpKind::fill, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {kExactSumDigits}},
+             {writes(sum_)});
   for (const State& state : states_) {
-    std::vector<Operand> operands;
-    std::int64_t elements = 0;
-    for (const Bucket::Entry& entry : state.bucket->entries) {
-      const Parameter& parameter = *entry.parameter;
-      if (parameter.shared_copy || (parameter.replicated && context_.at.tp != 0)) continue;
-      const Slice part = intersection(entry, state.owned);
-      if (part.count == 0) continue;
-      operands.push_back(reads(state.bucket->gradients.flat_slice(part.first, part.count)));
-      elements += part.count;
-    }
-    if (operands.empty()) continue;
-    operands.push_back(updates(sum_));
-    rec.record({.kind = OpKind::sum_squares,
-                .dtype = state.bucket->gradients.dtype,
-                .out_dtype = DType::fp32,
-                .dims = {elements}},
-               operands);
+    for (const bool replicated : {false, true}) add_squares(state, replicated);
   }
   if (const std::uint32_t group = gradients_.norm_group(); group != kNone) {
     rec.communicate(StreamKind::global, group,
@@ -62,7 +73,7 @@ void Optimizer::sum_squares() {
                      .dtype = DType::fp32,
                      .out_dtype = DType::fp32,
                      .reduction = Reduction::sum,
-                     .dims = {1}},
+                     .dims = {kExactSumDigits}},
                     {updates(sum_)});
   }
   rec.record({.kind = OpKind::clip_coefficient,

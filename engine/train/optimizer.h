@@ -39,6 +39,7 @@ class Optimizer {
   };
 
   static std::vector<Run> runs_of(const State& state);
+  void add_squares(const State& state, bool replicated);
   void sum_squares();
   void update(const State& state);
 
@@ -46,7 +47,7 @@ class Optimizer {
   const GradientStore& gradients_;
   OptimizerConfig config_;
   Tensor step_scalars_;
-  Tensor sum_;   // [1] fp32: sum of squares, then over the norm group
+  Tensor sum_;   // [kExactSumDigits] fp32: sum of squares, then over the norm group
   Tensor clip_;  // [2] fp32: norm, coefficient
   std::vector<State> states_;
 };

@@ -1,10 +1,10 @@
 // The program: signals in, exit code out.
+#include <unistd.h>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "suite/cli.h"
@@ -24,13 +24,14 @@ void on_signal(int number) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit shows as a failed write, which is told like a full disk
 
-  int code = benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, received_signal);
+  int code =
+      benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, received_signal);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     std::fputs("benchsuite: standard output can't be written\n", stderr);
     code = benchsuite::worse_exit(code, benchsuite::kExitError);

@@ -64,7 +64,7 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
                    {"bubble | formula"},
                    {"exposed TP"},
                    {"recompute"},
-                   {"peak / capacity"},
+                   {"peak / GiB"},
                    {"ratio"}});
   const std::vector<std::optional<double>> ratios = step_ratios(result);
   std::string notes;
@@ -81,7 +81,7 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
                v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy),
                fmt::format("{} | {}", format_percent(v.bubble_share), format_percent(v.bubble_formula_step)),
                format_seconds(exposed), format_seconds(v.recompute_s),
-               fmt::format("{} / {:.0f} GiB{}", significant(v.peak_memory_gib), v.capacity_gib, v.fits ? "" : " !"),
+               fmt::format("{} / {:.0f}{}", significant(v.peak_memory_gib), v.capacity_gib, v.fits ? "" : " !"),
                ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
     if (!v.fits) {
       notes += fmt::format("  ! {} does not fit: {} GiB of {:.0f} GiB\n", one_line(v.id),
@@ -128,11 +128,16 @@ std::string waterfall_text(const Waterfall& waterfall, const Paint& paint) {
   line(waterfall.from, view.scale.text(view.from), bar(0, waterfall.from_s, longest, width, true), "34");
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, view.scale.text(row.ticks, true),
-         row.ticks == 0 ? "" : bar(level, level + row.seconds, longest, width, false), row.seconds < 0 ? "32" : "31");
+    if (row.ticks != 0) {
+      line(row.name, view.scale.text(row.ticks, true), bar(level, level + row.seconds, longest, width, false),
+           row.seconds < 0 ? "32" : "31");
+    }
     level += row.seconds;
   }
   line(waterfall.to, view.scale.text(view.to), bar(0, waterfall.to_s, longest, width, true), "34");
+  if (const std::string names = unchanged_parts(view); !names.empty()) {
+    for (const std::string& piece : wrap("unchanged: " + names, kConsoleColumns - 4)) text += "    " + piece + "\n";
+  }
   if (!waterfall.one_line.empty()) {
     for (const std::string& piece : wrap(waterfall.one_line, kConsoleColumns - 4)) text += "    " + piece + "\n";
   }

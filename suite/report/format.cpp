@@ -168,6 +168,14 @@ WaterfallView view_of(const Waterfall& waterfall) {
   return view;
 }
 
+std::string unchanged_parts(const WaterfallView& view) {
+  std::string names;
+  for (const WaterfallView::Row& row : view.rows) {
+    if (row.ticks == 0) names.append(names.empty() ? "" : ", ").append(row.name);
+  }
+  return names;
+}
+
 std::array<std::int64_t, kCategories> permille_of(const Breakdown& breakdown) {
   std::array<std::int64_t, kCategories> shares{};
   const Picoseconds total = std::accumulate(breakdown.time.begin(), breakdown.time.end(), Picoseconds{0});

@@ -65,6 +65,8 @@ struct WaterfallView {
 };
 /// Parts that don't add up to the difference get a last row that says so.
 WaterfallView view_of(const Waterfall& waterfall);
+/// The rows that print as zero, joined by commas: pictures name them on one line.
+std::string unchanged_parts(const WaterfallView& view);
 
 /// Shares of the step by category in tenths of a percent: they add up to 1000 exactly (or are all 0 for an empty one).
 std::array<std::int64_t, kCategories> permille_of(const Breakdown& breakdown);
@@ -93,7 +95,8 @@ std::string clip(std::string_view text, std::size_t width);
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
 std::string shell_quote(std::string_view word);
-/// The command line that made the run, quoted for a shell; the program is called `benchsuite` wherever it lay.
+/// The command line that made the run, quoted for a shell; the program is called `benchsuite` wherever it lay, and need
+/// not be in argv.
 std::string reproduce_line(const Run& run);
 
 /// "TP4 PP4 DP1, micro-batch 4, m = 8, sequence parallel, recompute full uniform 1, unfused attention".

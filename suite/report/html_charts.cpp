@@ -104,12 +104,14 @@ void waterfall_chart(Page& page, const Waterfall& waterfall) {
   line(waterfall.from, "", view.scale.text(view.from), 0, waterfall.from_s, "whole", waterfall.from_s);
   level = waterfall.from_s;
   for (const WaterfallView::Row& row : view.rows) {
-    line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds,
-         row.ticks == 0    ? ""
-         : row.seconds > 0 ? "up"
-                           : "down",
-         level + row.seconds);
+    if (row.ticks != 0) {
+      line(row.name, row.explanation, view.scale.text(row.ticks, true), level, level + row.seconds,
+           row.seconds > 0 ? "up" : "down", level + row.seconds);
+    }
     level += row.seconds;
+  }
+  if (const std::string names = unchanged_parts(view); !names.empty()) {
+    line("unchanged", names, view.scale.text(0), level, level, "", level);
   }
   line(waterfall.to, "", view.scale.text(view.to), 0, waterfall.to_s, "whole", -1);
   page.raw("</div></section>");

@@ -113,20 +113,15 @@ void communication_table(Page& page, const CaseResult& result) {
   page.raw("</table></div>");
 }
 
-void checks_table(Page& page, const CaseResult& result) {
-  std::vector<const CheckResult*> checks;
-  for (const CheckResult& check : result.checks) {
-    if (check.verdict != Verdict::shown) checks.push_back(&check);
-  }
-  if (checks.empty()) return;
-  std::stable_sort(checks.begin(), checks.end(), [](const CheckResult* a, const CheckResult* b) {
-    return needs_attention(*a) > needs_attention(*b);
-  });
+namespace {
+
+/// More passing bounds than this are folded away.
+constexpr std::size_t kBoundsInSight = 24;
+
+void checks_rows(Page& page, const std::vector<const CheckResult*>& checks) {
   page.raw(
-      "<h3>Expected ranges</h3><p class=soft>Green: pass. Amber: warn. The mark is this run. Bounds are inclusive. "
-      "Each range says of what kind it is and where it "
-      "comes from.</p><div class=scroll><table><tr><th class=l>verdict<th class=l>expectation and "
-      "provenance<th>value<th class=l>range<th>pass<th>warn up to");
+      "<div class=scroll><table><tr><th class=l>verdict<th class=l>expectation and provenance<th>value"
+      "<th class=l>range<th>pass<th>warn up to");
   for (const CheckResult* check : checks) {
     const int digits = digits_to_tell_apart(*check);
     page.raw("<tr><td class=l>");
@@ -158,6 +153,31 @@ void checks_table(Page& page, const CaseResult& result) {
     page.add("<td>{}<td>{}", pass.empty() ? "–" : html_escape(pass), warn.empty() ? "–" : html_escape(warn));
   }
   page.raw("</table></div>");
+}
+
+}  // namespace
+
+void checks_table(Page& page, const CaseResult& result) {
+  std::vector<const CheckResult*> in_sight, bounds;
+  for (const CheckResult& check : result.checks) {
+    if (check.verdict == Verdict::shown) continue;
+    (check.verdict == Verdict::pass && check.kind == "bound" ? bounds : in_sight).push_back(&check);
+  }
+  if (in_sight.empty() && bounds.empty()) return;
+  const bool folded = bounds.size() > kBoundsInSight;
+  if (!folded) in_sight.insert(in_sight.end(), bounds.begin(), bounds.end());
+  std::stable_sort(in_sight.begin(), in_sight.end(), [](const CheckResult* a, const CheckResult* b) {
+    return needs_attention(*a) > needs_attention(*b);
+  });
+  page.raw(
+      "<h3>Expected ranges</h3><p class=soft>Green: pass. Amber: warn. The mark is this run. Bounds are inclusive. "
+      "Each range says of what kind it is and where it comes from.</p>");
+  if (!in_sight.empty()) checks_rows(page, in_sight);
+  if (folded) {
+    page.add("<details><summary>{} bounds hold</summary>", bounds.size());
+    checks_rows(page, bounds);
+    page.raw("</details>");
+  }
 }
 
 void claims_list(Page& page, const CaseResult& result) {

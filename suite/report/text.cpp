@@ -163,7 +163,11 @@ std::string shell_quote(std::string_view text) {
 
 std::string reproduce_line(const Run& run) {
   std::string line = "benchsuite";
-  for (std::size_t i = 1; i < run.argv.size(); ++i) line.append(" ").append(shell_quote(one_line(run.argv[i])));
+  // Stored arguments start with the program or with the verb.
+  const bool program_first =
+      !run.argv.empty() && run.argv[0].substr(run.argv[0].find_last_of('/') + 1).rfind("benchsuite", 0) == 0;
+  for (std::size_t i = program_first ? 1 : 0; i < run.argv.size(); ++i)
+    line.append(" ").append(shell_quote(one_line(run.argv[i])));
   return line;
 }
 

@@ -22,6 +22,19 @@ std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header,
     for (const auto& row : rows_) width[c] = std::max(width[c], std::min(columns(row[c]), columns_[c].most));
   }
 
+  // Too wide: the text columns give way, the widest first; numbers stay whole.
+  std::size_t used = indent + 2 * (count - 1);
+  for (std::size_t w : width) used += w;
+  while (used > kConsoleColumns) {
+    std::size_t widest = count;
+    for (std::size_t c = 0; c < count; ++c) {
+      if (columns_[c].side == left && width[c] > 8 && (widest == count || width[c] > width[widest])) widest = c;
+    }
+    if (widest == count) break;
+    --width[widest];
+    --used;
+  }
+
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells, const auto& paint) {
     std::string text(indent, ' ');
@@ -40,7 +53,7 @@ std::string TextTable::text(std::size_t indent, const PaintHeader& paint_header,
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     line(rows_[r],
          [&](std::size_t c, const std::string& cell) { return c == 0 && paint_first ? paint_first(r, cell) : cell; });
-    if (!note) continue;
+    if (!note || (r + 1 < rows_.size() && note(r + 1) == note(r))) continue;
     const std::string margin(indent + width[0] + 4, ' ');
     for (const std::string& piece : wrap(note(r), kConsoleColumns - margin.size())) {
       if (!piece.empty()) out += margin + piece + "\n";

@@ -27,7 +27,8 @@ class TextTable {
       std::function<std::string(std::size_t row, std::string_view cell)>;  ///< colours the first cell of a row
 
   using Note =
-      std::function<std::string(std::size_t row)>;  ///< wrapped below its row, under the second column; "" for none
+      std::function<std::string(std::size_t row)>;  ///< wrapped below its row, under the second column, and once below
+                                                    ///< rows in a row that have the same; "" for none
 
   /// `indent` spaces, then cells two spaces apart; lines end in a newline and have no trailing spaces.
   std::string text(std::size_t indent, const PaintHeader& paint_header, const PaintFirst& paint_first = {},

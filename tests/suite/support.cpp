@@ -60,8 +60,8 @@ Json tiny_case(const std::string& id) {
 }
 
 Json gate(const std::string& id, const std::string& metric, const Json& low, const Json& high) {
-  return {{"id", id}, {"metric", {{"value", metric}}}, {"unit", "1"}, {"kind", "bound"},
-          {"pass", Json::array({low, high})}, {"provenance", {{"source", "arithmetic"}}}};
+  return {{"id", id},        {"metric", {{"value", metric}}},    {"unit", "1"},
+          {"kind", "bound"}, {"pass", Json::array({low, high})}, {"provenance", {{"source", "arithmetic"}}}};
 }
 
 Json expected_for(const std::string& case_id, const std::vector<Json>& expectations) {
@@ -94,7 +94,7 @@ bool has_line(const std::string& path) { return read_text(path).find('\n') != st
   }
   if (launch.file_size_limit >= 0) {
     const auto limit = static_cast<rlim_t>(launch.file_size_limit);
-    const struct rlimit size{limit, limit};
+    const struct rlimit size { limit, limit };
     ::setrlimit(RLIMIT_FSIZE, &size);
   }
   std::vector<std::string> words = {BENCHSUITE_BINARY};

@@ -43,7 +43,9 @@ class Binary : public testing::Test {
   TemporaryFolder folder_;
 };
 
-std::size_t lines(const std::string& text) { return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); }
+std::size_t lines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 TEST_F(Binary, ExitZeroWhenEverythingPasses) {
   const Finished run = call({"run", "--case", "tiny", "--out", "r"});
@@ -67,7 +69,10 @@ TEST_F(Binary, ExitOneWhenAnExpectationFails) {
 }
 
 TEST_F(Binary, ExitTwoForBadUsage) {
-  struct Mistake { std::vector<std::string> arguments; std::string message; };
+  struct Mistake {
+    std::vector<std::string> arguments;
+    std::string message;
+  };
   write_text(file("broken.json"), "{\"id\": \"x\",\n \"title\" 3}");
   write_text(file("file"), "");
   for (const Mistake& mistake : {
@@ -96,15 +101,19 @@ TEST_F(Binary, ExitTwoForBadUsage) {
     const Finished run = call(mistake.arguments);
     EXPECT_EQ(run.exit_code, 2) << mistake.message << run.out << run.err;
     EXPECT_THAT(run.err, HasSubstr(mistake.message));
-    if (!mistake.message.empty()) EXPECT_THAT(run.err, testing::StartsWith("benchsuite: "));
+    if (!mistake.message.empty()) {
+      EXPECT_THAT(run.err, testing::StartsWith("benchsuite: "));
+    }
   }
   EXPECT_FALSE(fs::exists(file("results"))) << "nothing was run, so nothing is left behind";
 }
 
 TEST_F(Binary, OneMistakeIsOneLine) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"run", "--case", "tiny", "--set", "hardware=dgx-h10"}, {"run", "--case-file", "nowhere.json"},
-           {"run", "--case", "tiny", "--out", "/proc/benchsuite"}, {"run", "--case", "tiny", "--set", "layout.tpp=2"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"run", "--case", "tiny", "--set", "hardware=dgx-h10"},
+                                             {"run", "--case-file", "nowhere.json"},
+                                             {"run", "--case", "tiny", "--out", "/proc/benchsuite"},
+                                             {"run", "--case", "tiny", "--set", "layout.tpp=2"}}) {
     const Finished run = call(arguments);
     EXPECT_EQ(lines(run.err), 1u) << run.err;
   }
@@ -163,16 +172,20 @@ TEST_F(Binary, Exit124AtTheTimeLimit) {
 }
 
 TEST_F(Binary, SignalsLeavePartialResults) {
-  struct End { int signal; int code; const char* reason; };
+  struct End {
+    int signal;
+    int code;
+    const char* reason;
+  };
   add_case("second", {gate("step", "none.iteration_s", 0, nullptr)});
   for (const End& end : {End{SIGINT, 130, "INTERRUPTED"}, {SIGTERM, 143, "TERMINATED"}}) {
-    const std::string out = "r" + std::to_string(end.signal);
+    const std::string out = std::to_string(end.signal);
     Launch stopped = launch({"run", "--case", "*", "--out", out, "--inject", "delay=60"});
     stopped.signal = end.signal;
     stopped.signal_when = file(out + "/events.jsonl");
     const Finished run = run_program(stopped);
     EXPECT_EQ(run.exit_code, end.code) << run.err;
-    EXPECT_THAT(run.out, HasSubstr("exit=" + std::to_string(end.code)));
+    EXPECT_THAT(run.out, HasSubstr(std::string("exit=").append(std::to_string(end.code))));
     const Json json = result(out);
     EXPECT_EQ(json["exit_code"], end.code);
     ASSERT_EQ(json["cases"].size(), 2u) << "cases that never ran are listed too";
@@ -189,7 +202,8 @@ TEST_F(Binary, EventsTellTheRun) {
   std::vector<std::string> events;
   std::istringstream text(read_text(file("r/events.jsonl")));
   for (std::string line; std::getline(text, line);) events.push_back(Json::parse(line)["event"]);
-  EXPECT_EQ(events, (std::vector<std::string>{"run_started", "case_started", "variant_finished", "variant_finished", "case_finished", "run_finished"}));
+  EXPECT_EQ(events, (std::vector<std::string>{"run_started", "case_started", "variant_finished", "variant_finished",
+                                              "case_finished", "run_finished"}));
 }
 
 TEST_F(Binary, DefaultFolderAndLatest) {
@@ -218,7 +232,8 @@ TEST_F(Binary, CaseFilesAndSets) {
   Json own = tiny_case("own");
   own["model"] = {{"family", "gpt"}, {"layers", 2}, {"hidden", 32}, {"heads", 2}, {"seq", 16}, {"vocab", 256}};
   write_text(file("own.json"), own.dump());
-  const Finished run = call({"run", "--case-file", "own.json", "--set", "layout.tp=2", "--set", "hardware=dgx-h100", "--out", "r"});
+  const Finished run =
+      call({"run", "--case-file", "own.json", "--set", "layout.tp=2", "--set", "hardware=dgx-h100", "--out", "r"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const Json variant = result("r")["cases"][0]["variants"][0];
   EXPECT_EQ(variant["layout"]["tp"], 2);
@@ -238,7 +253,8 @@ TEST_F(Binary, TracesAndProofs) {
   const Finished run = call({"run", "--case", "tiny", "--out", "r", "--trace", "--verify"});
   EXPECT_EQ(run.exit_code, 0) << run.err << run.out;
   for (const char* variant : {"none", "full"}) {
-    const Json trace = Json::parse(read_text(file("r/tiny." + std::string(variant) + ".trace.json")), nullptr, false);
+    const Json trace =
+        Json::parse(read_text(file(std::string("r/tiny.").append(variant).append(".trace.json"))), nullptr, false);
     EXPECT_FALSE(trace.is_discarded());
   }
 }
@@ -250,7 +266,9 @@ TEST_F(Binary, ListShowReportValidate) {
   EXPECT_THAT(call({"list", "--long"}).out, HasSubstr("on ideal"));
   const Finished show = call({"show", "tiny", "--set", "layout.global_batch=8"});
   EXPECT_EQ(show.exit_code, 0) << show.err;
-  EXPECT_THAT(show.out, AllOf(HasSubstr("layout.global_batch = 8"), HasSubstr("layout.recompute.granularity = \"full\""), HasSubstr("bound step: pass [0, open]")));
+  EXPECT_THAT(show.out,
+              AllOf(HasSubstr("layout.global_batch = 8"), HasSubstr("layout.recompute.granularity = \"full\""),
+                    HasSubstr("bound step: pass [0, open]")));
   EXPECT_EQ(Json::parse(call({"show", "tiny", "--json"}).out)["variants"].size(), 2u);
   EXPECT_EQ(call({"show", "tinny"}).exit_code, 4);
 
@@ -277,7 +295,8 @@ TEST_F(Binary, HelpHasAnExamplePerVerb) {
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("benchsuite ") + verb)));
   }
-  EXPECT_THAT(call({"--version"}).out, AllOf(HasSubstr("benchsuite 0."), HasSubstr("schemas: case 1, expected 1, result 1")));
+  EXPECT_THAT(call({"--version"}).out,
+              AllOf(HasSubstr("benchsuite 0."), HasSubstr("schemas: case 1, expected 1, result 1")));
 }
 
 TEST_F(Binary, WithoutARootItSaysSo) {

@@ -37,8 +37,10 @@ ResolvedCase resolve(const Json& json, const std::vector<std::string>& sets, std
   std::vector<Override> overrides;
   for (const std::string& set : sets) overrides.push_back(parse_set(set));
   ResolvedCase resolved = resolve_case(read_case(json, "c.json", problems), overrides, root(), problems);
-  if (wrong) *wrong = text_of(problems);
-  else EXPECT_EQ(text_of(problems), "");
+  if (wrong)
+    *wrong = text_of(problems);
+  else
+    EXPECT_EQ(text_of(problems), "");
   return resolved;
 }
 
@@ -59,15 +61,19 @@ TEST(Case, ReadsEverything) {
 }
 
 TEST(Case, ListsAllViolationsAtOnce) {
-  const std::string text = problems_of(Json::parse(R"({"schema_version": 2, "id": "Bad Id", "titel": "x", "tags": "a", "model": 3,
+  const std::string text =
+      problems_of(Json::parse(R"({"schema_version": 2, "id": "Bad Id", "titel": "x", "tags": "a", "model": 3,
     "layout": "x", "stack": "plain", "hardware": "ideal", "variants": [{"id": "a"}, {"id": "a", "sett": {}}, {"id": "b", "set": 4}],
     "comparisons": [{"id": "c", "from": "a", "to": "bb"}, {"id": "c", "from": "b", "to": "b"}]})"));
   for (const char* part :
        {"schema_version = 2: this build reads version 1", "id = \"Bad Id\": not an identifier", "title: missing",
-        "titel = \"x\": unknown key; did you mean \"title\"?", "tags = \"a\": must be a list of strings", "model = 3: must be a name or an object",
-        "layout = \"x\": must be an object", "variants[1].id = \"a\": two variants", "variants[1].sett = {}: unknown key; did you mean \"set\"?",
-        "variants[2].set = 4: must be an object", "comparisons[0].to = \"bb\": no variant has this id; did you mean \"b\"?",
-        "comparisons[1].id = \"c\": two comparisons", "comparisons[1].to = \"b\": a comparison needs two different variants"}) {
+        "titel = \"x\": unknown key; did you mean \"title\"?", "tags = \"a\": must be a list of strings",
+        "model = 3: must be a name or an object", "layout = \"x\": must be an object",
+        "variants[1].id = \"a\": two variants", "variants[1].sett = {}: unknown key; did you mean \"set\"?",
+        "variants[2].set = 4: must be an object",
+        "comparisons[0].to = \"bb\": no variant has this id; did you mean \"b\"?",
+        "comparisons[1].id = \"c\": two comparisons",
+        "comparisons[1].to = \"b\": a comparison needs two different variants"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
@@ -116,23 +122,30 @@ TEST(Resolve, SetOverridesTheVariant) {
 }
 
 TEST(Resolve, UnknownKeysGetSuggestions) {
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"layot.tp=8"}), AllOf(HasSubstr("--set: layot.tp = 8: unknown key"), HasSubstr("did you mean \"layout.tp\"?")));
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"layout.ttp=8"}), AllOf(HasSubstr("--set: layout.ttp = 8: unknown key"), HasSubstr("did you mean \"tp\"?")));
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"recompute.granularity=none"}), HasSubstr("did you mean \"layout.recompute.granularity\"?"));
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"zzzzzzzz=1"}), HasSubstr("keys start with model., layout., stack. or hardware."));
+  EXPECT_THAT(wrong_with(tiny_case("t"), {"layot.tp=8"}),
+              AllOf(HasSubstr("--set: layot.tp = 8: unknown key"), HasSubstr("did you mean \"layout.tp\"?")));
+  EXPECT_THAT(wrong_with(tiny_case("t"), {"layout.ttp=8"}),
+              AllOf(HasSubstr("--set: layout.ttp = 8: unknown key"), HasSubstr("did you mean \"tp\"?")));
+  EXPECT_THAT(wrong_with(tiny_case("t"), {"recompute.granularity=none"}),
+              HasSubstr("did you mean \"layout.recompute.granularity\"?"));
+  EXPECT_THAT(wrong_with(tiny_case("t"), {"zzzzzzzz=1"}),
+              HasSubstr("keys start with model., layout., stack. or hardware."));
 }
 
 TEST(Resolve, UnknownNamesListTheKnownOnes) {
   EXPECT_THAT(wrong_with(tiny_case("t"), {"hardware=dgx-h10"}),
-              AllOf(HasSubstr("--set: hardware = dgx-h10: unknown hardware profile"), HasSubstr("did you mean \"dgx-h100\"?"), HasSubstr("dgx-a100-80g, ")));
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"model=gpt-99b-nothing-like-it"}), AllOf(HasSubstr("unknown model"), HasSubstr("known: gpt-13b")));
+              AllOf(HasSubstr("--set: hardware = dgx-h10: unknown hardware profile"),
+                    HasSubstr("did you mean \"dgx-h100\"?"), HasSubstr("dgx-a100-80g, ")));
+  EXPECT_THAT(wrong_with(tiny_case("t"), {"model=gpt-99b-nothing-like-it"}),
+              AllOf(HasSubstr("unknown model"), HasSubstr("known: gpt-13b")));
   EXPECT_THAT(wrong_with(tiny_case("t"), {"hardware=./no/such.json"}), HasSubstr("there is no such file"));
 }
 
 TEST(Resolve, ImpossibleLayoutsAreNamedOnce) {
   const std::string wrong = wrong_with(tiny_case("t"), {"layout.tp=3"});
   EXPECT_THAT(wrong, HasSubstr("model.heads = 4: is not a multiple of layout.tp = 3"));
-  EXPECT_EQ(wrong.find("model.heads = 4"), wrong.rfind("model.heads = 4")) << "shared by both variants, told once:\n" << wrong;
+  EXPECT_EQ(wrong.find("model.heads = 4"), wrong.rfind("model.heads = 4")) << "shared by both variants, told once:\n"
+                                                                           << wrong;
 }
 
 TEST(Resolve, EqualVariantsAreRefused) {
@@ -171,7 +184,8 @@ TEST(Select, MalformedFilesSayWhere) {
   Selection selection;
   selection.files = {folder.file("c.json"), folder.file("none.json")};
   EXPECT_TRUE(select_cases(selection, root(), problems).empty());
-  EXPECT_THAT(text_of(problems), AllOf(HasSubstr("c.json: malformed JSON at line 2, column 9"), HasSubstr("none.json: there is no such file")));
+  EXPECT_THAT(text_of(problems), AllOf(HasSubstr("c.json: malformed JSON at line 2, column 9"),
+                                       HasSubstr("none.json: there is no such file")));
 }
 
 TEST(Select, CommentsAreAllowed) {
@@ -189,8 +203,10 @@ TEST(Select, CommentsAreAllowed) {
 TEST(Select, GlobsTagsAndReferences) {
   const TemporaryFolder folder;
   make_root(folder.path());
-  for (const char* id : {"tiny_a", "tiny_b", "other"}) write_text(folder.file("cases/" + std::string(id) + ".json"), tiny_case(id).dump());
-  write_text(folder.file("expected/tiny_a.json"), expected_for("tiny_a", {gate("g", "none.iteration_s", 0, nullptr)}).dump());
+  for (const char* id : {"tiny_a", "tiny_b", "other"})
+    write_text(folder.file("cases/" + std::string(id) + ".json"), tiny_case(id).dump());
+  write_text(folder.file("expected/tiny_a.json"),
+             expected_for("tiny_a", {gate("g", "none.iteration_s", 0, nullptr)}).dump());
   const DataRoot own(folder.path());
   std::vector<Violation> problems;
   Selection selection;
@@ -215,7 +231,8 @@ TEST(Select, ExpectationsMustFitTheCase) {
   const TemporaryFolder folder;
   make_root(folder.path());
   write_text(folder.file("cases/tiny.json"), tiny_case("tiny").dump());
-  write_text(folder.file("expected/tiny.json"), expected_for("tiny", {gate("g", "nonee.iteration_s", 0, nullptr)}).dump());
+  write_text(folder.file("expected/tiny.json"),
+             expected_for("tiny", {gate("g", "nonee.iteration_s", 0, nullptr)}).dump());
   std::vector<Violation> problems;
   Selection selection;
   selection.names = {"tiny"};

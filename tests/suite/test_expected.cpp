@@ -36,12 +36,14 @@ Expectation read(const Json& expectation) {
 }
 
 Json measurement() {
-  return Json::parse(R"({"id": "r", "title": "ratio", "metric": {"ratio": ["a.iteration_s", "b.iteration_s"]}, "unit": "x",
+  return Json::parse(
+      R"({"id": "r", "title": "ratio", "metric": {"ratio": ["a.iteration_s", "b.iteration_s"]}, "unit": "x",
     "kind": "measurement", "pass": [1.2, 1.4], "warn": [1.1, 1.5], "target": 1.3, "provenance": {"source": "paper", "where": "Table 5", "hardware": "A100"}})");
 }
 
 Json claim() {
-  return Json::parse(R"({"id": "c", "metric": {"value": "a.mfu"}, "unit": "1", "kind": "claim", "target": 0.24, "verdict": "inconsistent",
+  return Json::parse(
+      R"({"id": "c", "metric": {"value": "a.mfu"}, "unit": "1", "kind": "claim", "target": 0.24, "verdict": "inconsistent",
     "explanation": "2 + 2 = 4.", "provenance": {"source": "document"}})");
 }
 
@@ -59,8 +61,10 @@ TEST(Expected, ReadsEverything) {
 TEST(Expected, RefusesWhatMakesNoSense) {
   const auto broken = [](const char* key, const Json& value) {
     Json json = measurement();
-    if (value.is_discarded()) json.erase(key);
-    else json[key] = value;
+    if (value.is_discarded())
+      json.erase(key);
+    else
+      json[key] = value;
     return problems_of(json);
   };
   const Json gone(Json::value_t::discarded);
@@ -68,7 +72,8 @@ TEST(Expected, RefusesWhatMakesNoSense) {
   EXPECT_THAT(broken("metric", gone), HasSubstr("metric: missing"));
   EXPECT_THAT(broken("metric", {{"quotient", {"a.mfu", "b.mfu"}}}), HasSubstr("not an expression"));
   EXPECT_THAT(broken("metric", {{"ratio", {"a.mfu"}}}), HasSubstr("needs a list of two"));
-  EXPECT_THAT(broken("metric", {{"value", "a.iteration"}}), HasSubstr("unknown metric \"iteration\"; did you mean \"iteration_s\"?"));
+  EXPECT_THAT(broken("metric", {{"value", "a.iteration"}}),
+              HasSubstr("unknown metric \"iteration\"; did you mean \"iteration_s\"?"));
   EXPECT_THAT(broken("metric", {{"value", "a"}}), HasSubstr("write VARIANT.METRIC"));
   EXPECT_THAT(broken("metric", {{"value", "a.communication_bytes"}}), HasSubstr("name the kind of communication"));
   EXPECT_THAT(broken("metric", {{"value", "a.saved_activation_bytes.first"}}), HasSubstr("not a stage number"));
@@ -98,7 +103,8 @@ TEST(Expected, RefusesWhatMakesNoSense) {
   Json bare = claim();
   bare.erase("verdict");
   bare.erase("explanation");
-  EXPECT_THAT(problems_of(bare), testing::AllOf(HasSubstr("needs its verdict"), HasSubstr("needs one sentence of arithmetic")));
+  EXPECT_THAT(problems_of(bare),
+              testing::AllOf(HasSubstr("needs its verdict"), HasSubstr("needs one sentence of arithmetic")));
   Json exact = gate("e", "a.mfu", 0, 1);
   exact.erase("pass");
   exact["equals"] = 3;
@@ -180,9 +186,17 @@ TEST(Verdict, TruthTableWithInclusiveEdges) {
   const auto below = [&](double x) { return std::nextafter(x, -inf); };
   const auto above = [&](double x) { return std::nextafter(x, inf); };
   const Expectation expectation = read(measurement());
-  for (const Row& row : {Row{1.3, Verdict::pass}, {1.2, Verdict::pass}, {1.4, Verdict::pass}, {below(1.2), Verdict::warn},
-                         {above(1.4), Verdict::warn}, {1.1, Verdict::warn}, {1.5, Verdict::warn}, {below(1.1), Verdict::fail},
-                         {above(1.5), Verdict::fail}, {1.71, Verdict::fail}, {0, Verdict::fail}}) {
+  for (const Row& row : {Row{1.3, Verdict::pass},
+                         {1.2, Verdict::pass},
+                         {1.4, Verdict::pass},
+                         {below(1.2), Verdict::warn},
+                         {above(1.4), Verdict::warn},
+                         {1.1, Verdict::warn},
+                         {1.5, Verdict::warn},
+                         {below(1.1), Verdict::fail},
+                         {above(1.5), Verdict::fail},
+                         {1.71, Verdict::fail},
+                         {0, Verdict::fail}}) {
     EXPECT_EQ(judge(expectation, with_ratio(row.value), {"sim", true}).verdict, row.verdict) << row.value;
   }
   for (const double nothing : {std::nan(""), inf, -inf}) {
@@ -201,7 +215,9 @@ TEST(Verdict, OpenSidesAndNoWarnZone) {
 TEST(Verdict, BetterSideIsImprovedExceptForBounds) {
   const Interval pass{1.0, 2.0};
   const std::optional<Interval> warn = Interval{0.5, 2.5};
-  const auto of = [&](double value, Better better, ExpectationKind kind) { return verdict_of(value, pass, warn, better, kind); };
+  const auto of = [&](double value, Better better, ExpectationKind kind) {
+    return verdict_of(value, pass, warn, better, kind);
+  };
   EXPECT_EQ(of(0.4, Better::lower, ExpectationKind::baseline), Verdict::improved);
   EXPECT_EQ(of(2.6, Better::lower, ExpectationKind::baseline), Verdict::fail);
   EXPECT_EQ(of(2.6, Better::higher, ExpectationKind::measurement), Verdict::improved);
@@ -225,7 +241,8 @@ TEST(Verdict, EqualsWithTolerance) {
   const Expectation exact = read(json);
   EXPECT_EQ(judge(exact, with_ratio(1), {"sim", true}).verdict, Verdict::pass);
   EXPECT_EQ(judge(exact, with_ratio(std::nextafter(1.0, 2.0)), {"sim", true}).verdict, Verdict::fail);
-  EXPECT_EQ(judge(exact, {variant_result("a", 1)}, {"sim", true}).verdict, Verdict::missing) << "the formula is missing";
+  EXPECT_EQ(judge(exact, {variant_result("a", 1)}, {"sim", true}).verdict, Verdict::missing)
+      << "the formula is missing";
 }
 
 TEST(Verdict, ClaimsAreShownAndNeverGate) {
@@ -259,7 +276,8 @@ CaseResult judged(const std::vector<VariantResult>& variants, const std::vector<
 }
 
 TEST(CaseStatus, TheWorstWins) {
-  const Json pass = gate("pass", "b.iteration_s", 0, 2), fail = gate("fail", "b.iteration_s", 5, 6), missing = gate("missing", "b.loss", 0, 1);
+  const Json pass = gate("pass", "b.iteration_s", 0, 2), fail = gate("fail", "b.iteration_s", 5, 6),
+             missing = gate("missing", "b.loss", 0, 1);
   EXPECT_EQ(judged(with_ratio(1.3), {pass}).status, Status::pass);
   EXPECT_EQ(judged(with_ratio(1.3), {pass, claim()}).status, Status::pass);
   EXPECT_EQ(judged(with_ratio(1.45), {measurement(), pass}).status, Status::warn);
@@ -268,7 +286,8 @@ TEST(CaseStatus, TheWorstWins) {
   EXPECT_EQ(judged(with_ratio(1.45), {missing}).reason_code, "MISSING_METRIC");
   EXPECT_EQ(judged(with_ratio(1.3), {fail}).reason_code, "BOUND_BROKEN");
   EXPECT_EQ(judged(with_ratio(1.7), {measurement()}).reason_code, "OUT_OF_RANGE");
-  EXPECT_THAT(judged(with_ratio(1.7), {measurement(), fail}).reason, testing::AllOf(HasSubstr("ratio: 1.7 x is outside [1.1, 1.5]"), HasSubstr("(and 1 more)")));
+  EXPECT_THAT(judged(with_ratio(1.7), {measurement(), fail}).reason,
+              testing::AllOf(HasSubstr("ratio: 1.7 x is outside [1.1, 1.5]"), HasSubstr("(and 1 more)")));
 }
 
 TEST(CaseStatus, NothingJudgedIsNotAPass) {
@@ -290,7 +309,8 @@ TEST(CaseStatus, BrokenAndSkippedVariants) {
   EXPECT_EQ(judged(variants, {measurement()}).status, Status::error);
   variants[0].status = Status::skip;
   variants[0].reason_code = "NO_GPU";
-  EXPECT_EQ(judged(variants, {measurement(), gate("g", "b.iteration_s", 0, 2)}).status, Status::noref) << "one variant skipped";
+  EXPECT_EQ(judged(variants, {measurement(), gate("g", "b.iteration_s", 0, 2)}).status, Status::noref)
+      << "one variant skipped";
   variants[1] = variants[0];
   EXPECT_EQ(judged(variants, {measurement()}).status, Status::skip);
   EXPECT_EQ(judged(variants, {measurement()}).reason_code, "NO_GPU");

@@ -325,37 +325,61 @@ TEST(Gantt, NeighboursOfOneKindMerge) {
   EXPECT_EQ(spans[1].micro_batch, 1);
 }
 
-TEST(Gantt, ShortSpansGoToTheMajority) {
-  // Step 1500: the shortest rectangle is 1 long, so nothing changes. Step 15 000: 10 long.
-  const std::vector<GanttSpan> spans{{Category::forward, 0, 0, 0, 50},    {Category::tensor, 0, 0, 50, 53},
-                                     {Category::backward, 0, 0, 53, 57},  {Category::tensor, 0, 0, 57, 61},
-                                     {Category::forward, 1, 0, 61, 80},   {Category::tensor, 1, 0, 80, 84},
-                                     {Category::forward, 2, 0, 84, 15000}};
-  EXPECT_EQ(simplify(spans, 1500).size(), spans.size());
-  const auto simple = simplify(spans, 15000);
-  ASSERT_EQ(simple.size(), 4u);
-  EXPECT_EQ(simple[0].end, 50);
-  EXPECT_EQ(simple[1].category, Category::tensor);  // 3 + 4 of 11, in two pieces
-  EXPECT_EQ(simple[1].end, 61);
-  EXPECT_EQ(simple[2].micro_batch, 1);
-  EXPECT_EQ(simple[2].end, 84);  // four left over go to the one before
-  EXPECT_EQ(simple[3].end, 15000);
+/// 1F1B of `passes` micro-batches with `layers` layers a pass: compute and exposed collectives in turn.
+std::vector<GanttSpan> long_step(int passes, int layers) {
+  std::vector<GanttSpan> spans;
+  Picoseconds at = 0;
+  const auto add = [&](Category category, int micro_batch, Picoseconds length) {
+    append_span(spans, {category, micro_batch, static_cast<std::int16_t>(micro_batch < 0 ? -1 : 0), at, at + length});
+    at += length;
+  };
+  for (int i = 0; i < passes; ++i) {
+    for (int layer = 0; layer < layers; ++layer) {
+      add(Category::forward, i, 900);
+      add(Category::tensor, i, 100);
+    }
+    add(Category::pipeline, i, 7);
+    add(Category::bubble, -1, 3);
+    for (int layer = 0; layer < layers; ++layer) {
+      add(Category::recompute, i, 800);
+      add(Category::tensor_recompute, i, 90);
+      add(Category::backward, i, 1900);
+      add(Category::tensor, i, 60);
+    }
+  }
+  add(Category::bubble, -1, at / 10);
+  add(Category::optimizer, -1, 5000);
+  return spans;
 }
 
-TEST(Gantt, LongTimelinesStayDrawable) {
-  const Recording r = random_recording(11, 60000);
-  const RankMetrics m = measure_rank(r.program, r.timeline, r.timeline.end);
-  ASSERT_GT(m.spans.size(), 10000u);
-  const auto simple = simplify(m.spans, r.timeline.end);
-  EXPECT_LE(simple.size(), static_cast<std::size_t>(kGanttResolution) + 1);
-  EXPECT_GT(simple.size(), 100u);
+std::array<Picoseconds, kCategories> totals(const std::vector<GanttSpan>& spans) {
+  std::array<Picoseconds, kCategories> time{};
+  for (const GanttSpan& span : spans) time[static_cast<std::size_t>(span.category)] += span.end - span.start;
+  return time;
+}
+
+TEST(Gantt, ShortStepsAreDrawnAsTheyAre) {
+  const auto spans = long_step(8, 10);
+  EXPECT_EQ(simplify(spans, spans.back().end).size(), spans.size());
+}
+
+TEST(Gantt, LongStepsKeepEveryCategorysTimeInOneRectangleAPass) {
+  const auto spans = long_step(128, 10);
+  ASSERT_GT(spans.size(), kGanttDetail);
+  const auto simple = simplify(spans, spans.back().end);
+  EXPECT_EQ(totals(simple), totals(spans));
+  // Forward pass: compute, collectives, transfer, a short wait. Backward: four kinds. At the end a wait and the optimizer.
+  EXPECT_EQ(simple.size(), 128u * (4 + 4) + 2);
   Picoseconds at = 0;
   for (const GanttSpan& span : simple) {
     ASSERT_EQ(span.start, at);
     ASSERT_LT(span.start, span.end);
     at = span.end;
   }
-  EXPECT_EQ(at, r.timeline.end);
+  EXPECT_EQ(at, spans.back().end);
+  EXPECT_EQ(simple[0].category, Category::forward);
+  EXPECT_EQ(simple[0].end, 9000);
+  EXPECT_EQ(simple[0].micro_batch, 0);
 }
 
 VariantResult variant(const char* id, std::int64_t ranks, std::array<Picoseconds, kCategories> sums) {

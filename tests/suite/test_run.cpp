@@ -25,7 +25,8 @@ ResolvedCase tiny() {
   for (int batch = 8; batch <= 32; batch += 8) {
     json["variants"].push_back({{"id", "b" + std::to_string(batch)}, {"set", {{"layout.global_batch", batch}}}});
   }
-  ResolvedCase resolved = resolve_case(read_case(json, "c.json", problems), {}, DataRoot(BENCHSUITE_SOURCE_DIR), problems);
+  ResolvedCase resolved =
+      resolve_case(read_case(json, "c.json", problems), {}, DataRoot(BENCHSUITE_SOURCE_DIR), problems);
   EXPECT_TRUE(problems.empty());
   return resolved;
 }
@@ -45,18 +46,24 @@ RunOptions with(SimulateFunction simulate) {
 
 std::vector<VariantResult> run(const ResolvedCase& resolved, const RunOptions& options, int* finished = nullptr) {
   const std::atomic<int> no_signal{0};
-  return run_variants(resolved, options, StopWatch(options.timeout_s, no_signal),
-                      [&](const VariantResult&) { if (finished) ++*finished; }, [](std::size_t) {});
+  return run_variants(
+      resolved, options, StopWatch(options.timeout_s, no_signal),
+      [&](const VariantResult&) {
+        if (finished) ++*finished;
+      },
+      [](std::size_t) {});
 }
 
 TEST(Runner, ResultsStandInTheOrderOfTheCase) {
   const ResolvedCase resolved = tiny();
   int finished = 0;
-  const auto results = run(resolved, with([](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
-                             // Earlier variants take longer, so that they finish out of order.
-                             std::this_thread::sleep_for(std::chrono::milliseconds(40 / config.layout.global_batch));
-                             return count_samples(config, hardware, options);
-                           }), &finished);
+  const auto results = run(
+      resolved, with([](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
+        // Earlier variants take longer, so that they finish out of order.
+        std::this_thread::sleep_for(std::chrono::milliseconds(40 / config.layout.global_batch));
+        return count_samples(config, hardware, options);
+      }),
+      &finished);
   ASSERT_EQ(results.size(), 6u);
   EXPECT_EQ(finished, 6);
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -78,11 +85,18 @@ TEST(Runner, ErrorsBecomeStatuses) {
   using Config = const TrainConfig&;
   using Hardware = const HardwareProfile&;
   using Options = const SimulateOptions&;
-  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::run, "deadlock"); }), "RUN_ERROR: deadlock");
-  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::internal, "bug"); }), "INTERNAL_ERROR: bug");
-  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::io, "disk"); }), "IO_ERROR: disk");
-  EXPECT_THAT(status_of([](Config, Hardware, Options) -> VariantResult { throw Error({Violation{"f", "k", "v", "p", "r"}}); }), HasSubstr("CONFIG_INVALID: f: k = v: p; r"));
-  EXPECT_THAT(status_of([](Config, Hardware, Options) -> VariantResult { throw std::bad_alloc(); }), HasSubstr("NOT_ENOUGH_MEMORY"));
+  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::run, "deadlock"); }),
+            "RUN_ERROR: deadlock");
+  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::internal, "bug"); }),
+            "INTERNAL_ERROR: bug");
+  EXPECT_EQ(status_of([](Config, Hardware, Options) -> VariantResult { throw Error(Error::Kind::io, "disk"); }),
+            "IO_ERROR: disk");
+  EXPECT_THAT(status_of([](Config, Hardware, Options) -> VariantResult {
+                throw Error({Violation{"f", "k", "v", "p", "r"}});
+              }),
+              HasSubstr("CONFIG_INVALID: f: k = v: p; r"));
+  EXPECT_THAT(status_of([](Config, Hardware, Options) -> VariantResult { throw std::bad_alloc(); }),
+              HasSubstr("NOT_ENOUGH_MEMORY"));
 }
 
 TEST(Runner, OptionsReachTheEngine) {
@@ -93,7 +107,8 @@ TEST(Runner, OptionsReachTheEngine) {
   options.injection.drop_recomputed_collectives = true;
   bool seen = false;
   options.simulate = [&](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& given) {
-    seen = given.verify && given.injection.drop_recomputed_collectives && given.trace_file == "there/tiny.none.trace.json";
+    seen =
+        given.verify && given.injection.drop_recomputed_collectives && given.trace_file == "there/tiny.none.trace.json";
     return count_samples(config, hardware, given);
   };
   run_variant("tiny", resolved.variants[0], options, nullptr);
@@ -112,18 +127,29 @@ TEST(Runner, OtherDevicesSkipWithAReason) {
 
 TEST(Runner, StopsKeepWhatIsDone) {
   const ResolvedCase resolved = tiny();
-  struct Expectation { int signal; double timeout_s; Status status; };
-  for (const Expectation& expected : {Expectation{SIGINT, 0, Status::aborted}, {SIGTERM, 0, Status::aborted}, {0, 0.2, Status::timeout}}) {
+  struct Expectation {
+    int signal;
+    double timeout_s;
+    Status status;
+  };
+  for (const Expectation& expected :
+       {Expectation{SIGINT, 0, Status::aborted}, {SIGTERM, 0, Status::aborted}, {0, 0.2, Status::timeout}}) {
     // The first two variants finish, all others hang until they are told to stop.
-    RunOptions options = with([](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& given) {
-      while (config.layout.global_batch > 4 && !given.cancelled->load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return count_samples(config, hardware, given);
-    });
+    RunOptions options =
+        with([](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& given) {
+          while (config.layout.global_batch > 4 && !given.cancelled->load())
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return count_samples(config, hardware, given);
+        });
     options.timeout_s = expected.timeout_s;
     std::atomic<int> signal{0};
     int finished = 0;
-    const auto results = run_variants(resolved, options, StopWatch(expected.timeout_s, signal),
-                                      [&](const VariantResult&) { if (++finished == 2) signal = expected.signal; }, [](std::size_t) {});
+    const auto results = run_variants(
+        resolved, options, StopWatch(expected.timeout_s, signal),
+        [&](const VariantResult&) {
+          if (++finished == 2) signal = expected.signal;
+        },
+        [](std::size_t) {});
     ASSERT_EQ(results.size(), 6u);
     EXPECT_EQ(results[0].status, Status::pass);
     EXPECT_EQ(results[1].status, Status::pass);
@@ -138,8 +164,9 @@ TEST(Runner, StopsKeepWhatIsDone) {
 
 TEST(Runner, FailingObserversDoNotHang) {
   const std::atomic<int> no_signal{0};
-  EXPECT_THROW(run_variants(tiny(), with(count_samples), StopWatch(0, no_signal),
-                            [](const VariantResult&) { throw Error(Error::Kind::io, "disk full"); }, [](std::size_t) {}),
+  EXPECT_THROW(run_variants(
+                   tiny(), with(count_samples), StopWatch(0, no_signal),
+                   [](const VariantResult&) { throw Error(Error::Kind::io, "disk full"); }, [](std::size_t) {}),
                Error);
 }
 
@@ -150,9 +177,12 @@ CaseResult with_status(Status status) {
 }
 
 TEST(ExitCode, OfEachStatus) {
-  const FailurePolicy plain, strict = FailurePolicy::from({}, true, false), required = FailurePolicy::from({}, false, true),
-                             never = FailurePolicy::from({"never"}, false, false), warn = FailurePolicy::from({"warn", "noref"}, false, false);
-  const auto code = [](Status status, const FailurePolicy& policy, int signal = 0) { return exit_of({with_status(status)}, policy, signal); };
+  const FailurePolicy plain,
+      strict = FailurePolicy::from({}, true, false), required = FailurePolicy::from({}, false, true),
+      never = FailurePolicy::from({"never"}, false, false), warn = FailurePolicy::from({"warn", "noref"}, false, false);
+  const auto code = [](Status status, const FailurePolicy& policy, int signal = 0) {
+    return exit_of({with_status(status)}, policy, signal);
+  };
   EXPECT_EQ(code(Status::pass, plain), 0);
   EXPECT_EQ(code(Status::warn, plain), 0);
   EXPECT_EQ(code(Status::noref, plain), 0);
@@ -189,8 +219,10 @@ TEST(ExitCode, Precedence) {
     }
   }
   const FailurePolicy plain;
-  EXPECT_EQ(exit_of({with_status(Status::fail), with_status(Status::timeout), with_status(Status::error)}, plain, 0), 124);
-  EXPECT_EQ(exit_of({with_status(Status::skip), with_status(Status::pass)}, plain, 0), 0) << "5 needs everything skipped";
+  EXPECT_EQ(exit_of({with_status(Status::fail), with_status(Status::timeout), with_status(Status::error)}, plain, 0),
+            124);
+  EXPECT_EQ(exit_of({with_status(Status::skip), with_status(Status::pass)}, plain, 0), 0)
+      << "5 needs everything skipped";
   EXPECT_EQ(exit_of({with_status(Status::skip), with_status(Status::fail)}, plain, 0), 1);
 }
 

@@ -82,7 +82,8 @@ TEST(SpRecompute, ExpectationsCarrySourcesAndClaimsArithmetic) {
     EXPECT_FALSE(expectation.source.empty()) << expectation.id;
     if (expectation.kind != ExpectationKind::claim) continue;
     EXPECT_THAT(expectation.source, HasSubstr("document 000")) << expectation.id;
-    EXPECT_TRUE(std::any_of(expectation.explanation.begin(), expectation.explanation.end(), [](unsigned char letter) { return std::isdigit(letter); }) ||
+    EXPECT_TRUE(std::any_of(expectation.explanation.begin(), expectation.explanation.end(),
+                            [](unsigned char letter) { return std::isdigit(letter); }) ||
                 expectation.verdict == "needs-measurement")
         << expectation.id << " has no arithmetic";
   }
@@ -107,7 +108,9 @@ Finished run_case(const TemporaryFolder& folder, const std::string& out, std::ve
   return run_program(launch);
 }
 
-Json result_of(const TemporaryFolder& folder, const std::string& out) { return Json::parse(read_text(folder.file(out + "/result.json"))); }
+Json result_of(const TemporaryFolder& folder, const std::string& out) {
+  return Json::parse(read_text(folder.file(out + "/result.json")));
+}
 
 TEST(SpRecompute, PassesOnAHealthyTree) {
   const TemporaryFolder folder;
@@ -115,7 +118,8 @@ TEST(SpRecompute, PassesOnAHealthyTree) {
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   const Json result = result_of(folder, "r")["cases"][0];
   for (const Json& check : result["checks"]) {
-    EXPECT_TRUE(check["verdict"] == "PASS" || check["verdict"] == "WARN" || check["verdict"] == "SHOWN") << check.dump(2);
+    EXPECT_TRUE(check["verdict"] == "PASS" || check["verdict"] == "WARN" || check["verdict"] == "SHOWN")
+        << check.dump(2);
   }
   EXPECT_GE(result["waterfall"].size(), 6u);
   for (const Json& variant : result["variants"]) EXPECT_TRUE(variant["gpu_busy"].is_number());
@@ -130,7 +134,8 @@ TEST(SpRecompute, NoticesDroppedRecomputedCollectives) {
   int failed = 0;
   for (const Json& check : result["checks"]) {
     const std::string metric = check["metric"];
-    const bool recomputed = metric.find("communication_bytes") != std::string::npos && metric.find("(recomputed)") != std::string::npos;
+    const bool recomputed =
+        metric.find("communication_bytes") != std::string::npos && metric.find("(recomputed)") != std::string::npos;
     EXPECT_EQ(check["verdict"] == "FAIL", recomputed && check["gates"] == true) << check.dump(2);
     failed += check["verdict"] == "FAIL";
   }

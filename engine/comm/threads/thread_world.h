@@ -70,7 +70,7 @@ class ThreadWorld {
   std::uint64_t completions(int rank) const { return members_[static_cast<std::size_t>(rank)]->completions.load(); }
 
   /// Sleeps until completions(rank) differs from `seen`. `describe` says what the rank waits for; it is called only in
-  /// a deadlock, may be called from another thread while this one sleeps, and may call `missing`, but nothing else here.
+  /// a deadlock, perhaps from another thread while this one sleeps, and may call `missing`, but nothing else here.
   /// Throws Error (run) on deadlock and when a peer has failed.
   void wait(int rank, std::uint64_t seen, std::function<std::string()> describe);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/core/exact_sum.h"
 #include "engine/device/cpu/kernels.h"
 
 namespace benchsuite::cpu {
@@ -9,20 +10,21 @@ void sum_squares(const KernelCall& call) {
   CHECK(call.operands.size() >= 2) << "sum_squares takes at least one input and the sum";
   const std::size_t inputs = call.operands.size() - 1;
   std::int64_t elements = 0;
-  double sum = 0;
+  ExactSum sum;
+  const double weight = call.scalar(0);
   for (std::size_t input = 0; input < inputs; ++input) {
     const std::int64_t count = call.elements(input);
     const float* x = call.f32(input, count);
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+    for (std::int64_t i = 0; i < count; ++i) sum.add(weight * static_cast<double>(x[i]) * x[i]);
     elements += count;
   }
   CHECK(elements == call.dim(0)) << "sum_squares: inputs have " << elements << " elements, not " << call.dim(0);
-  call.f32(inputs, 1)[0] += static_cast<float>(sum);
+  sum.add_to({call.f32(inputs, kExactSumDigits), kExactSumDigits});
 }
 
 void clip_coefficient(const KernelCall& call) {
   call.expect_operands(2);
-  const float norm = std::sqrt(call.f32(0, 1)[0]);
+  const auto norm = static_cast<float>(std::sqrt(ExactSum::value_of({call.f32(0, kExactSumDigits), kExactSumDigits})));
   float* out = call.f32(1, 2);
   const float limit = call.scalar(0);
   out[0] = norm;

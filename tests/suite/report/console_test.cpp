@@ -81,28 +81,27 @@ TEST(Console, GoldenLines) {
     for (int i = from; i < to; ++i) text += block;
     return text + "\n";
   };
-  EXPECT_EQ(
-      console_case(result, false),
-      "[ FAIL ] tiny  125 ms\n"
-      "         A tiny case\n"
-      "         PERF_WORSE: 1 of 2 expectations failed\n"
-      "\n"
-      "  variant      step     MFU     HFU    busy  bubble | formula  exposed TP  recompute  peak / capacity  ratio\n"
-      "  full       2.00 s  24.0 %  31.5 %  95.1 %   28.0 % | 27.3 %      300 ms     400 ms    61.2 / 80 GiB   1.33\n"
-      "  selective  1.50 s  24.0 %  31.5 %  95.1 %   28.0 % | 27.3 %      300 ms     400 ms    61.2 / 80 GiB   1.00\n"
-      "  ratio: step over the fastest of the same model, hardware and layout (recompute apart) that fits\n"
-      "\n"
-      "  why: full → selective  (−500 ms)\n"
-      "    full           2000 ms  " +
-          bar(0, 91, "█") + "    recompute      −400 ms  " + bar(73, 91, "▒") + "    rest           −100 ms  " +
-          bar(68, 73, "▒") + "    selective      1500 ms  " + bar(0, 68, "█") +
-          "    One line.\n"
-          "\n"
-          "  verdict  expectation   value       expected  kind\n"
-          "  FAIL     ratio        1.33 ×  1.20 – 1.30 ×  measurement\n"
-          "             a paper, Table 5\n"
-          "\n"
-          "  reproduce: benchsuite run --case tiny\n");
+  EXPECT_EQ(console_case(result, false),
+            "[ FAIL ] tiny  125 ms\n"
+            "         A tiny case\n"
+            "         PERF_WORSE: 1 of 2 expectations failed\n"
+            "\n"
+            "  variant      step     MFU     HFU    busy  bubble | formula  exposed TP  recompute  peak / GiB  ratio\n"
+            "  full       2.00 s  24.0 %  31.5 %  95.1 %   28.0 % | 27.3 %      300 ms     400 ms   61.2 / 80   1.33\n"
+            "  selective  1.50 s  24.0 %  31.5 %  95.1 %   28.0 % | 27.3 %      300 ms     400 ms   61.2 / 80   1.00\n"
+            "  ratio: step over the fastest of the same model, hardware and layout (recompute apart) that fits\n"
+            "\n"
+            "  why: full → selective  (−500 ms)\n"
+            "    full           2000 ms  " +
+                bar(0, 91, "█") + "    recompute      −400 ms  " + bar(73, 91, "▒") + "    rest           −100 ms  " +
+                bar(68, 73, "▒") + "    selective      1500 ms  " + bar(0, 68, "█") +
+                "    One line.\n"
+                "\n"
+                "  verdict  expectation   value       expected  kind\n"
+                "  FAIL     ratio        1.33 ×  1.20 – 1.30 ×  measurement\n"
+                "             a paper, Table 5\n"
+                "\n"
+                "  reproduce: benchsuite run --case tiny\n");
 }
 
 TEST(Console, FitsTheColumnsAndStripsControlCharacters) {
@@ -141,6 +140,31 @@ TEST(Console, ShownWaterfallAddsUp) {
   EXPECT_EQ(shown[0] + shown[1] + shown[2] + shown[3], shown[4]) << text;
   EXPECT_EQ(shown[0], 1336);
   EXPECT_EQ(shown[4], 1024);
+}
+
+TEST(Console, PartsThatPrintAsZeroShareALine) {
+  CaseResult result;
+  result.waterfalls.push_back(
+      {"w", "a", "b", 2, 1, {{"p", -1, ""}, {"q", 0, ""}, {"r", 1e-6, ""}, {"s", -1e-6, ""}}, ""});
+  const std::string text = console_case(result, false);
+  EXPECT_NE(text.find("    unchanged: q, r, s\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("0.00 s"), std::string::npos) << text;
+}
+
+TEST(Console, OneSourceBelowTheRowsThatShareIt) {
+  CaseResult result;
+  result.checks.resize(3);
+  for (CheckResult& check : result.checks) {
+    check.id = check.kind = "measurement";
+    check.value = 1;
+    check.verdict = Verdict::pass;
+    check.source = "table 5";
+  }
+  result.checks[2].source = "table 6";
+  const std::string text = console_case(result, false);
+  EXPECT_EQ(text.find("table 5"), text.rfind("table 5")) << text;
+  EXPECT_LT(text.find("table 5"), text.rfind("PASS     measurement")) << text;
+  EXPECT_LT(text.rfind("PASS     measurement"), text.find("table 6")) << text;
 }
 
 TEST(Console, WaterfallThatDoesNotAddUpSaysSo) {

@@ -90,6 +90,8 @@ TEST(Format, QuotesForTheShell) {
   benchsuite::Run run;
   run.argv = {"/somewhere/benchsuite", "run", "--set", "title=it's $HOME", ""};
   EXPECT_EQ(reproduce_line(run), "benchsuite run --set 'title=it'\\''s $HOME' ''");
+  run.argv.erase(run.argv.begin());
+  EXPECT_EQ(reproduce_line(run), "benchsuite run --set 'title=it'\\''s $HOME' ''");
 }
 
 TEST(Format, TextStaysInItsColumns) {

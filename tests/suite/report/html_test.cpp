@@ -19,7 +19,7 @@ constexpr const char* kEvil = "<script>alert('x')</script> & \"q\" <img src=x on
 benchsuite::Run hostile() {
   benchsuite::Run run = synthetic_run();
   run.run_id = run.suite_version = run.engine_commit = run.device = run.started = run.ended = run.host = kEvil;
-  run.argv = {"b", kEvil};
+  run.argv = {"benchsuite", kEvil};
   CaseResult& result = run.cases[0];
   result.id = result.title = result.case_hash = result.reason_code = result.reason = kEvil;
   result.method_note = std::string("# ") + kEvil + "\n\n" + kEvil + "\n\n- " + kEvil + "\n\n`" + kEvil + "` [" + kEvil +
@@ -123,6 +123,23 @@ TEST(Html, NarrowPassesGetAnEnlargedPicture) {
   html::gantt_chart(many, run.cases[0].variants[3], 1000);
   EXPECT_EQ(few.take().find("enlarged"), std::string::npos);
   EXPECT_NE(many.take().find("enlarged"), std::string::npos);
+}
+
+TEST(Html, ManyPassingBoundsAreFoldedButThere) {
+  benchsuite::Run run = synthetic_run();
+  CaseResult& result = run.cases[0];
+  for (int i = 0; i < 40; ++i) {
+    CheckResult& check = result.checks.emplace_back();
+    check.id = "extra " + std::to_string(i);
+    check.kind = "bound";
+    check.value = check.pass_low = check.pass_high = i;
+    check.verdict = i == 7 ? Verdict::fail : Verdict::pass;
+  }
+  const std::string page = html_report(run);
+  const std::size_t fold = page.find("<summary>51 bounds hold");  // 12 of the fixture, 39 of these
+  ASSERT_NE(fold, std::string::npos);
+  EXPECT_LT(page.rfind(">extra 7<"), fold);
+  EXPECT_GT(page.find(">extra 8<"), fold);
 }
 
 TEST(Html, SurvivesEmptyAndBrokenRuns) {

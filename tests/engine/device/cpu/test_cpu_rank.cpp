@@ -118,10 +118,25 @@ TEST(Poison, ShowsReadsOfUnwrittenBytes) {
     tiny.op(filled(1, 1), {writes(x.flat_slice(0, 1))});
     tiny.op(shape_of(OpKind::add, {2}), {reads(x), reads(x), writes(z)});
     tiny.free(x);
-    const auto ranks = run_ranks({&tiny.program}, {}, 2, Poison::on);
+    HostWork host;  // what lay in the range before the allocation doesn't count as written
+    host.before_step = [&](CpuRank& rank, int) { std::fill_n(rank.data(x), 2, 9.0f); };
+    const auto ranks = run_ranks({&tiny.program}, host, 2, Poison::on);
     EXPECT_EQ(ranks[0]->data(z)[0], 2);
     EXPECT_TRUE(std::isnan(ranks[0]->data(z)[1]));
   }
+}
+
+TEST(Poison, BuffersThatLiveForEverStartUnwrittenAndKeepTheirValues) {
+  TinyProgram tiny;
+  const Tensor z = tiny.tensor(2, DType::fp32, Purpose::parameters);
+  const Tensor x = tiny.tensor(2);
+  tiny.op(shape_of(OpKind::add, {2}), {reads(x), reads(x), writes(z)});
+  tiny.op(filled(3, 2), {writes(x)});
+  HostWork host;
+  host.after_step = [&](CpuRank& rank, int step) {
+    EXPECT_TRUE(step == 0 ? std::isnan(rank.data(z)[0]) : rank.data(z)[0] == 6) << "step " << step;
+  };
+  run_ranks({&tiny.program}, host, 2, Poison::on);
 }
 
 TEST(Poison, ReusedRangeIsUnwrittenAgain) {

@@ -165,8 +165,9 @@ TEST(Embedding, ShardsOfTheVocabularyAddUpToTheWhole) {
   std::vector<float> sum(15);
   for (const std::int64_t first : {0, 3}) {
     Value y = output(15);
+    const auto shard = std::span(table.f).subspan(static_cast<std::size_t>(first) * 3, 9);
     const std::vector<std::span<std::byte>> operands = {std::as_writable_bytes(std::span(ids.i)),
-                                                        std::as_writable_bytes(std::span(table.f).subspan(first * 3, 9)),
+                                                        std::as_writable_bytes(shard),
                                                         std::as_writable_bytes(std::span(y.f))};
     cpu::run_kernel({shape_of(OpKind::embedding, {5, 3, 3, first}), operands});
     for (std::size_t i = 0; i < 15; ++i) sum[i] += y.f[i];

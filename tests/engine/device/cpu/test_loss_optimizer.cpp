@@ -1,3 +1,4 @@
+#include "engine/core/exact_sum.h"
 #include "tests/engine/device/cpu/tiny_program.h"
 
 namespace benchsuite::testing_cpu {
@@ -102,22 +103,27 @@ TEST(CrossEntropy, GradientOfBothShards) {
 }
 
 TEST(Optimizer, SumOfSquaresAccumulatesOverItsInputs) {
-  Value a = floats({1, 2}), b = floats({-3}), sum = floats({100});
-  run_op(shape_of(OpKind::sum_squares, {3}), {in(a), in(b), inout(sum)});
-  EXPECT_EQ(sum.f[0], 114);
+  Value a = floats({1, 2}), b = floats({-3}), digits = floats(std::vector<float>(kExactSumDigits, 0));
+  run_op(shape_of(OpKind::sum_squares, {3}, 1.0f), {in(a), in(b), inout(digits)});
+  EXPECT_EQ(ExactSum::value_of(digits.f), 14);
+  run_op(shape_of(OpKind::sum_squares, {3}, 0.5f), {in(a), in(b), inout(digits)});
+  EXPECT_EQ(ExactSum::value_of(digits.f), 21) << "weighted by the scalar";
 }
 
 TEST(Optimizer, ClipCoefficient) {
-  Value sum = floats({25}), result = output(2);
-  run_op(shape_of(OpKind::clip_coefficient, {}, 1.0f), {in(sum), out(result)});
+  Value digits = floats(std::vector<float>(kExactSumDigits, 0)), result = output(2);
+  ExactSum sum;
+  sum.add(25);
+  sum.add_to(digits.f);
+  run_op(shape_of(OpKind::clip_coefficient, {}, 1.0f), {in(digits), out(result)});
   EXPECT_EQ(result.f[0], 5);
   EXPECT_FLOAT_EQ(result.f[1], 1.0f / (5.0f + 1e-6f));
-  run_op(shape_of(OpKind::clip_coefficient, {}, 10.0f), {in(sum), out(result)});
+  run_op(shape_of(OpKind::clip_coefficient, {}, 10.0f), {in(digits), out(result)});
   EXPECT_EQ(result.f[1], 1) << "a small norm is left alone";
-  run_op(shape_of(OpKind::clip_coefficient, {}, 0.0f), {in(sum), out(result)});
+  run_op(shape_of(OpKind::clip_coefficient, {}, 0.0f), {in(digits), out(result)});
   EXPECT_EQ(result.f[1], 1) << "no clipping";
-  sum.f[0] = std::numeric_limits<float>::quiet_NaN();
-  run_op(shape_of(OpKind::clip_coefficient, {}, 1.0f), {in(sum), out(result)});
+  digits.f[0] = std::numeric_limits<float>::quiet_NaN();
+  run_op(shape_of(OpKind::clip_coefficient, {}, 1.0f), {in(digits), out(result)});
   EXPECT_TRUE(std::isnan(result.f[1])) << "a broken gradient must show";
 }
 

@@ -103,8 +103,8 @@ TEST(OpTable, BytesOfMemoryOps) {
       {shape_of(OpKind::ce_sum, {6, 5, 0}, DType::fp32, DType::fp32), 60 * 4 + 6 * 16},
       {shape_of(OpKind::ce_loss, {6, 5}, DType::fp32, DType::fp32), 60 * 4 + 6 * 8 + 8},
       {shape_of(OpKind::ce_backward, {6, 5, 0}, DType::fp32, DType::fp32), 60 * 4 + 6 * 4},
-      {shape_of(OpKind::sum_squares, {9}, DType::fp32, DType::fp32), 9 * 4 + 8},
-      {shape_of(OpKind::clip_coefficient, {}, DType::fp32, DType::fp32), 12},
+      {shape_of(OpKind::sum_squares, {9}, DType::fp32, DType::fp32), 9 * 4 + 2 * 12 * 4},
+      {shape_of(OpKind::clip_coefficient, {}, DType::fp32, DType::fp32), 12 * 4 + 8},
       // 4 grad + 12 read + 12 written + 2 parameter
       {shape_of(OpKind::adamw, {9}, DType::fp32, DType::bf16), 9 * 30 + 28},
       {shape_of(OpKind::adamw, {9}, DType::fp32, DType::fp32), 9 * 28 + 28},
