@@ -14,6 +14,9 @@ namespace benchsuite {
 
 inline constexpr int kExactSumDigits = 12;
 
+/// Outside ISO C++, but in every compiler we build with.
+__extension__ using UInt128 = unsigned __int128;
+
 class ExactSum {
  public:
   void add(double term) {
@@ -21,13 +24,13 @@ class ExactSum {
       broken_ = true;
       return;
     }
-    sum_ += static_cast<unsigned __int128>(std::nearbyint(std::ldexp(term, kFractionBits)));
+    sum_ += static_cast<UInt128>(std::nearbyint(std::ldexp(term, kFractionBits)));
     broken_ = broken_ || sum_ >> kBits != 0;
   }
 
   /// Adds the sum to `digits` [kExactSumDigits].
   void add_to(std::span<float> digits) const {
-    unsigned __int128 rest = sum_;
+    UInt128 rest = sum_;
     for (float& digit : digits) {
       digit += broken_ ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(rest & kMask);
       rest >>= kDigitBits;
@@ -49,7 +52,7 @@ class ExactSum {
   static constexpr unsigned kMask = (1u << kDigitBits) - 1;
   static constexpr double kLimit = 68719476736.0;  // 2^36
 
-  unsigned __int128 sum_ = 0;
+  UInt128 sum_ = 0;
   bool broken_ = false;
 };
 

@@ -45,6 +45,7 @@ std::vector<GanttSpan> sorted_spans(const StageResult& stage) {
 std::vector<Pass> passes_of(const std::vector<GanttSpan>& spans) {
   std::vector<Pass> passes;
   for (const GanttSpan& span : spans) {
+    if (span.category >= Category::pipeline) continue;  // a transfer may end long after the pass it belongs to
     const Pass::Side side = side_of(span.category);
     const bool same = !passes.empty() && passes.back().micro_batch == span.micro_batch &&
                       passes.back().chunk == span.chunk &&

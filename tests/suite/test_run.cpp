@@ -1,7 +1,7 @@
 // The runner, exit codes and result files, with doubles in place of the engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <filesystem>
@@ -236,6 +236,20 @@ TEST(Results, FilesAppearWholeOrNotAtAll) {
   std::filesystem::create_directory(folder.file("taken"));  // renaming onto a folder fails after the text was written
   EXPECT_THROW(write_file(folder.file("taken"), "x"), Error);
   EXPECT_FALSE(std::filesystem::exists(folder.file("taken.tmp")));
+}
+
+TEST(Results, AFailedWriteKeepsTheFormerFile) {
+  const TemporaryFolder folder;
+  write_file(folder.file("a"), "former");
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const struct rlimit small { 100, before.rlim_max };
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(write_file(folder.file("a"), std::string(1000, 'x')), Error);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_text(folder.file("a")), "former");
 }
 
 TEST(Results, EventsAreThereAtOnce) {

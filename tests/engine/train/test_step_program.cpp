@@ -6,6 +6,7 @@
 #include "engine/model/terms.h"
 #include "engine/program/verifier.h"
 #include "engine/train/step.h"
+#include "tests/engine/program/program_mutations.h"
 
 namespace benchsuite {
 namespace {
@@ -206,6 +207,30 @@ TEST(StepProgram, TheVerifierAcceptsEveryLayout) {
     const auto findings = verify(pointers);
     EXPECT_TRUE(findings.empty()) << sweep.name << ":\n" << to_string(findings);
   }
+}
+
+TEST(StepProgram, DroppingAWaitThatMattersIsARace) {
+  TrainConfig config = tiny();
+  config.model.layers = 2;
+  Layout& layout = config.layout;
+  layout.tp = layout.pp = layout.dp = 2;
+  layout.sequence_parallel = true;
+  layout.zero_stage = 1;
+  layout.global_batch = 4;
+  layout.recompute.granularity = RecomputeGranularity::full;
+  int waits = 0, mattered = 0;
+  for_each_dropped_wait(record_step(config, 0).program, [&](const DroppedWait& dropped) {
+    const std::vector<Finding> findings = verify_rank(dropped.program);
+    const bool race = std::any_of(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.kind == Finding::Kind::race; });
+    EXPECT_EQ(race, !races_by_brute_force(dropped.program).empty())
+        << "op " << dropped.op << " without its wait for op " << dropped.waited_for;
+    ++waits;
+    mattered += race;
+  });
+  // Two micro-batches of one layer: 14 collectives each with recompute, each waits for its input and is waited for.
+  EXPECT_GE(mattered, 2 * 14 * 2);
+  EXPECT_GE(waits, mattered);
 }
 
 // Waiting for a send that the other rank cannot yet take would stop the pipeline; reused memory makes such waits.
