@@ -10,7 +10,7 @@
 
 # What provides it is tested by the command, so that a compiler or a CMake from elsewhere is as good as Debian's.
 readonly -a REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build ccache:ccache)
-readonly -a REQUIRED_LIBRARIES=(nlohmann-json3-dev libfmt-dev libcli11-dev libgtest-dev libgmock-dev)
+readonly -a REQUIRED_LIBRARIES=(nlohmann-json3-dev libfmt-dev libcli11-dev libsqlite3-dev libgtest-dev libgmock-dev)
 # Debian's libdnnl-dev needs OpenCL's headers to be found by CMake, but does not depend on them.
 readonly -a OPTIONAL_PACKAGES=(libdnnl-dev libbenchmark-dev python3-matplotlib)
 

@@ -29,6 +29,8 @@ const char* word_of(DataKind kind) {
       return "hardware profile";
     case DataKind::expected:
       return "expectation";
+    case DataKind::suite:
+      return "suite";
   }
   return "?";
 }
@@ -72,6 +74,8 @@ std::string DataRoot::folder(DataKind kind) const {
       return path_ + "/cases/hardware";
     case DataKind::expected:
       return path_ + "/expected";
+    case DataKind::suite:
+      return path_ + "/cases/suites";
   }
   return path_;
 }

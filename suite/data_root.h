@@ -1,7 +1,7 @@
 // Where cases, models, stacks, hardware profiles and expectations lie, and how a name becomes a file.
 //
 //   ROOT/cases/NAME.json  ROOT/cases/models/NAME.json  ROOT/cases/stacks/NAME.json  ROOT/cases/hardware/NAME.json
-//   ROOT/expected/NAME.json
+//   ROOT/expected/NAME.json   ROOT/cases/suites/NAME.json
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace benchsuite {
 
-enum class DataKind : std::uint8_t { cases, model, stack, hardware, expected };
+enum class DataKind : std::uint8_t { cases, model, stack, hardware, expected, suite };
 
 class DataRoot {
  public:

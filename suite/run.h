@@ -87,6 +87,8 @@ struct VariantResult {
   double capacity_gib = 0;
   bool fits = true;
   std::optional<double> loss;      ///< device cpu only
+  std::vector<double> loss_curve;  ///< loss of every trained step, in order; empty where nothing was trained
+  std::vector<double> step_samples_s;  ///< seconds of each timed step; empty on sim, whose one replay is exact
   std::vector<StageResult> stages;
   std::vector<CommunicationTime> communication;
   Breakdown mean_breakdown;        ///< sum over ranks; divide by `ranks_in_breakdown`
@@ -146,6 +148,7 @@ struct Run {
   std::vector<std::string> argv;
   std::string started, ended;      ///< UTC ISO-8601
   std::string host;
+  Json environment;                ///< name -> value, by an exact allow-list; null where nothing was captured
   int exit_code = 0;
   std::vector<CaseResult> cases;
 };

@@ -26,8 +26,35 @@ bool is_as_written(const ResolvedCase& resolved, const DataRoot& root) {
   return problems.empty() && reference.hash == resolved.hash;
 }
 
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  });
+}
+
+/// Whether a variant says itself what it runs on.
+bool chooses_hardware(const VariantSpec& variant) {
+  return std::any_of(variant.set.begin(), variant.set.end(), [](const Override& set) {
+    return set.key == "hardware" || set.key.starts_with("hardware.");
+  });
+}
+
+/// Leaves the variants that are asked for. The hash stays that of the whole case: its variants are what they were.
+void keep_variants(SelectedCase& selected, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  std::vector<ResolvedVariant>& variants = selected.resolved.variants;
+  const std::size_t before = variants.size();
+  std::erase_if(variants, [&](const ResolvedVariant& variant) { return !matches_any(variant.id, patterns); });
+  selected.partial = variants.size() != before;
+  Json kept = Json::array();
+  for (Json& variant : selected.resolved.resolved["variants"]) {
+    if (matches_any(variant["id"].get<std::string>(), patterns)) kept.push_back(std::move(variant));
+  }
+  selected.resolved.resolved["variants"] = std::move(kept);
+}
+
 SelectedCase select_case(const std::string& file, const std::string& name, const std::vector<Override>& sets,
-                         const DataRoot& root, std::vector<Violation>& problems) {
+                         const Selection& selection, const DataRoot& root, std::vector<Violation>& problems) {
   std::vector<Violation> found;
   SelectedCase selected;
   std::error_code ignored;
@@ -38,6 +65,10 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
   CaseFile source = read_case(parse_json_file(file), file, found);
   if (!name.empty() && !source.id.empty() && source.id != name) {
     found.push_back({file, "id", source.id, "differs from the file's name", "call it \"" + name + "\""});
+  }
+  if (selection.skip_own_hardware) {
+    std::erase_if(source.variants, chooses_hardware);
+    selected.partial = true;
   }
   selected.resolved.source = source;
   if (found.empty()) selected.resolved = resolve_case(source, sets, root, found);
@@ -51,6 +82,7 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
       check_variants(*selected.expected, variants, found);
     }
   }
+  if (found.empty()) keep_variants(selected, selection.variants);
   problems.insert(problems.end(), found.begin(), found.end());
   return selected;
 }
@@ -78,9 +110,10 @@ std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoo
     // A file that can't be parsed is one more violation, so that the others are still reported with it.
     try {
       const std::size_t before = problems.size();
-      SelectedCase next = select_case(file, name, sets, root, problems);
+      SelectedCase next = select_case(file, name, sets, selection, root, problems);
       const bool tagged = selection.tags.empty() || has_tag(next.resolved.source, selection.tags);
-      if (tagged && problems.size() == before) selected.push_back(std::move(next));
+      const bool any = !next.resolved.variants.empty() || problems.size() != before;
+      if (tagged && any && problems.size() == before) selected.push_back(std::move(next));
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::io) {
         problems.push_back({"command line", "--case-file", file, error.what(), "check its permissions"});
@@ -95,10 +128,8 @@ std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoo
   };
   const bool by_tag_only = selection.names.empty() && selection.files.empty() && !selection.tags.empty();
   for (const std::string& name : root.names(DataKind::cases)) {
-    const bool named = std::any_of(selection.names.begin(), selection.names.end(), [&](const std::string& pattern) {
-      return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-    });
-    if (named || by_tag_only) take(root.file_of(DataKind::cases, name), name);
+    if (matches_any(name, selection.exclude)) continue;
+    if (matches_any(name, selection.names) || by_tag_only) take(root.file_of(DataKind::cases, name), name);
   }
   for (const std::string& file : selection.files) take(file, "");
   for (std::size_t i = 0; i < selected.size(); ++i) {

@@ -58,7 +58,8 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
 std::string traffic_name(GroupKind group) {
   switch (group) {
     case GroupKind::tensor: return "tensor";
-    case GroupKind::data: return "data";
+    case GroupKind::data:
+    case GroupKind::parameters: return "data";
     case GroupKind::pipeline_forward:
     case GroupKind::pipeline_backward: return "pipeline";
     case GroupKind::embedding: return "embedding";

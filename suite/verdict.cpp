@@ -10,18 +10,21 @@ namespace benchsuite {
 
 namespace {
 
+constexpr const char* kNotSelected = " was not selected";
+
 bool gates(const Expectation& expectation) { return expectation.kind != ExpectationKind::claim; }
 
 /// Whether a variant the expectation speaks about was not run for a stated reason, or doesn't exist.
 std::string why_not_measured(const Expectation& expectation, const std::vector<VariantResult>& variants,
-                             bool as_written) {
+                             const JudgeContext& context) {
   std::set<std::string> used;
   if (expectation.metric) used.merge(variants_of(*expectation.metric));
   if (expectation.equals) used.merge(variants_of(*expectation.equals));
   for (const std::string& id : used) {
     const auto at =
         std::find_if(variants.begin(), variants.end(), [&](const VariantResult& variant) { return variant.id == id; });
-    if (at == variants.end() && !as_written) return "the case has no variant \"" + id + "\"";
+    if (at == variants.end() && context.partial) return "variant \"" + id + "\"" + kNotSelected;
+    if (at == variants.end() && !context.as_written) return "the case has no variant \"" + id + "\"";
     if (at == variants.end()) continue;
     if (at->status == Status::skip) return "variant \"" + id + "\" was skipped";
     if (at->status == Status::aborted || at->status == Status::timeout) return "variant \"" + id + "\" did not finish";
@@ -72,7 +75,8 @@ Outcome outcome_of(const CheckResult& check) {
               fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", check.id, check.value.value_or(0.0),
                           check.unit)};
     case Verdict::noref:
-      return {Status::noref, "STALE_REFERENCE", check.id + ": " + check.explanation};
+      return {Status::noref, check.explanation.ends_with(kNotSelected) ? "NOT_SELECTED" : "STALE_REFERENCE",
+              check.id + ": " + check.explanation};
     case Verdict::pass:
     case Verdict::shown:
       break;
@@ -118,7 +122,7 @@ CheckResult judge(const Expectation& expectation, const std::vector<VariantResul
   }
 
   // What somebody measured speaks for the configuration it was chosen for; a formula speaks for every one.
-  std::string no_reference = why_not_measured(expectation, variants, context.as_written);
+  std::string no_reference = why_not_measured(expectation, variants, context);
   if (no_reference.empty() && !context.as_written && expectation.kind != ExpectationKind::bound) {
     no_reference = "the configuration is not the one this reference was chosen for";
   }

@@ -13,6 +13,7 @@ struct JudgeContext {
   std::string device;  ///< sim, cpu, cuda
   bool as_written =
       true;  ///< false: the configuration is not the one the expectations were made for (--set, other file)
+  bool partial = false;  ///< only some variants were asked for: what speaks of others has no reference
 };
 
 /// Where `value` lies: pass inside `pass`, warn inside `warn`, otherwise fail (or improved, on the better side of a

@@ -16,6 +16,7 @@
 namespace benchsuite {
 
 std::string engine_commit() { return BENCHSUITE_COMMIT; }
+std::string build_type() { return BENCHSUITE_BUILD_TYPE; }
 
 std::string version_text() {
   return fmt::format(

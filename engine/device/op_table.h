@@ -23,7 +23,8 @@
 // position_backward             dy, dtable+         same dims
 // layernorm                     x, gamma, beta, y*, stats*   dims rows cols; stats fp32 [rows, 2] = mean, 1/sigma;
 //                                                   scalars[0] = epsilon
-// layernorm_backward            dy, x, gamma, stats, dx*, dgamma+, dbeta+    same dims
+// layernorm_backward            dy, x, gamma, stats, dx*, dgamma+, dbeta+    same dims; out_dtype is that of dx, the two
+//                                                   accumulators are fp32 or bf16 as their size says
 // softmax                       S, P*               dims rows cols; causal: row r keeps columns 0 .. r mod cols
 // softmax_backward              dP, P, dS*          same dims
 // bias_add                      x, bias, y*         dims rows cols

@@ -2,9 +2,12 @@
 
 namespace benchsuite {
 
-Chunk::Chunk(ModelContext& context, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
-             const EndParameters& ends, const Tensor& loss)
+Chunk::Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer,
+             const std::vector<LayerParameters>& layers, const EndParameters& ends, const Tensor& loss,
+             PassObserver& observer)
     : context_(context),
+      observer_(observer),
+      index_(index),
       first_layer_(first_layer),
       groups_(layer_groups(context.layout.recompute, static_cast<std::int64_t>(layers.size()))),
       keep_(kept_by_layer(context.layout.recompute)),
@@ -46,14 +49,26 @@ void Chunk::end(std::int32_t i) { spare_.push_back(std::move(states_[static_cast
 Tensor Chunk::forward_layer(std::int64_t index, const Tensor& x, LayerState& state, bool release_input) {
   context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
   Layer& layer = layers_[static_cast<std::size_t>(index)];
-  return layer.mlp.forward(layer.attention.forward(x, state, release_input), state);
+  const Part attention{Part::Kind::attention, index}, mlp{Part::Kind::mlp, index};
+  observer_.begin(index_, attention);
+  const Tensor middle = layer.attention.forward(x, state, release_input);
+  observer_.end(index_, attention);
+  observer_.begin(index_, mlp);
+  const Tensor y = layer.mlp.forward(middle, state);
+  observer_.end(index_, mlp);
+  return y;
 }
 
 Tensor Chunk::backward_layer(std::int64_t index, const Tensor& dy, LayerState& state) {
   context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
   Layer& layer = layers_[static_cast<std::size_t>(index)];
+  const Part attention{Part::Kind::attention, index}, mlp{Part::Kind::mlp, index};
+  observer_.begin(index_, mlp);
   const Tensor dmiddle = layer.mlp.backward(dy, state);
+  observer_.end(index_, mlp);
+  observer_.begin(index_, attention);
   const Tensor dx = layer.attention.backward(dmiddle, state);
+  observer_.end(index_, attention);
   context_.rec.release(dmiddle);
   return dx;
 }
@@ -61,7 +76,12 @@ Tensor Chunk::backward_layer(std::int64_t index, const Tensor& dy, LayerState& s
 Tensor Chunk::forward(std::int32_t i, const Tensor& input) {
   enter(i, Phase::forward);
   MicroBatchState& state = begin(i);
-  Tensor x = embedding_ ? embedding_->forward(state.embedding) : input;
+  Tensor x = input;
+  if (embedding_) {
+    observer_.begin(index_, {Part::Kind::embedding});
+    x = embedding_->forward(state.embedding);
+    observer_.end(index_, {Part::Kind::embedding});
+  }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const LayerGroup& group = groups_[g];
     if (group.recomputed) {
@@ -77,8 +97,40 @@ Tensor Chunk::forward(std::int32_t i, const Tensor& input) {
   }
   context_.rec.at().layer = -1;
   if (!head_) return x;
+  observer_.begin(index_, {Part::Kind::head});
   head_->forward(x, state.head);
+  observer_.end(index_, {Part::Kind::head});
   return {};
+}
+
+Tensor Chunk::backward(std::int32_t i, const Tensor& doutput) {
+  enter(i, Phase::backward);
+  MicroBatchState& state = state_of(i);
+  Tensor gradient = doutput;
+  if (head_) {
+    observer_.begin(index_, {Part::Kind::head});
+    gradient = head_->backward(state.head);
+    observer_.end(index_, {Part::Kind::head});
+  }
+  for (std::size_t g = groups_.size(); g-- > 0;) {
+    const LayerGroup& group = groups_[g];
+    if (group.recomputed) recompute_group(group, state, g);
+    for (std::int64_t index = group.first + group.count; index-- > group.first;) {
+      const Tensor dx = backward_layer(index, gradient, state.layers[static_cast<std::size_t>(index)]);
+      context_.rec.release(gradient);
+      gradient = dx;
+    }
+  }
+  if (embedding_) {
+    context_.rec.at().layer = -1;
+    observer_.begin(index_, {Part::Kind::embedding});
+    embedding_->backward(gradient, state.embedding);
+    observer_.end(index_, {Part::Kind::embedding});
+    context_.rec.release(gradient);
+    gradient = {};
+  }
+  end(i);
+  return gradient;
 }
 
 void Chunk::recompute_group(const LayerGroup& group, MicroBatchState& state, std::size_t group_index) {

@@ -11,6 +11,7 @@
 #include "engine/model/embedding.h"
 #include "engine/model/head.h"
 #include "engine/model/mlp_block.h"
+#include "engine/model/pass_observer.h"
 #include "engine/model/recompute.h"
 
 namespace benchsuite {
@@ -28,9 +29,10 @@ struct EndParameters {
 
 class Chunk {
  public:
-  /// Layers [first_layer, first_layer + layers.size()) of the model. `loss`: fp32 scalar the head adds to.
-  Chunk(ModelContext& context, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
-        const EndParameters& ends, const Tensor& loss);
+  /// Chunk `index` of the rank: layers [first_layer, first_layer + layers.size()) of the model. `loss`: fp32 scalar the head
+  /// adds to. `observer` hears of every part before and after it runs.
+  Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
+        const EndParameters& ends, const Tensor& loss, PassObserver& observer);
 
   bool has_embedding() const { return embedding_.has_value(); }
   bool has_head() const { return head_.has_value(); }
@@ -39,11 +41,9 @@ class Chunk {
   /// for the next stage, or an invalid tensor where the head ends the pass.
   Tensor forward(std::int32_t i, const Tensor& input);
 
-  /// Backward of micro-batch `i`. `doutput` is taken over (ignored where the head starts the pass). `after_layer` is called
-  /// with the chunk-local index once all gradients of a layer are recorded, and with -1 for the embedding, so that the gradient
-  /// store may start reductions. Returns the gradient for the previous stage, or an invalid tensor on the first.
-  template <class AfterLayer>
-  Tensor backward(std::int32_t i, const Tensor& doutput, AfterLayer&& after_layer);
+  /// Backward of micro-batch `i`. `doutput` is taken over (ignored where the head starts the pass). Returns the gradient for
+  /// the previous stage, or an invalid tensor on the first.
+  Tensor backward(std::int32_t i, const Tensor& doutput);
 
  private:
   struct Layer {
@@ -66,6 +66,8 @@ class Chunk {
   void enter(std::int32_t i, Phase phase);
 
   ModelContext& context_;
+  PassObserver& observer_;
+  std::int64_t index_;
   std::int64_t first_layer_;
   std::deque<Layer> layers_;
   std::vector<LayerGroup> groups_;
@@ -75,35 +77,5 @@ class Chunk {
   std::vector<std::unique_ptr<MicroBatchState>> states_;  // in flight, by micro-batch
   std::vector<std::unique_ptr<MicroBatchState>> spare_;   // reused, so that a long step does not allocate
 };
-
-template <class AfterLayer>
-Tensor Chunk::backward(std::int32_t i, const Tensor& doutput, AfterLayer&& after_layer) {
-  enter(i, Phase::backward);
-  MicroBatchState& state = state_of(i);
-  Tensor gradient = doutput;
-  if (head_) {
-    gradient = head_->backward(state.head);
-    after_layer(static_cast<std::int64_t>(layers_.size()));
-  }
-  for (std::size_t g = groups_.size(); g-- > 0;) {
-    const LayerGroup& group = groups_[g];
-    if (group.recomputed) recompute_group(group, state, g);
-    for (std::int64_t index = group.first + group.count; index-- > group.first;) {
-      const Tensor dx = backward_layer(index, gradient, state.layers[static_cast<std::size_t>(index)]);
-      context_.rec.release(gradient);
-      gradient = dx;
-      after_layer(index);
-    }
-  }
-  if (embedding_) {
-    context_.rec.at().layer = -1;
-    embedding_->backward(gradient, state.embedding);
-    context_.rec.release(gradient);
-    gradient = {};
-    after_layer(std::int64_t{-1});
-  }
-  end(i);
-  return gradient;
-}
 
 }  // namespace benchsuite

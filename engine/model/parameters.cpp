@@ -10,7 +10,7 @@ class Builder {
  public:
   Builder(const ModelContext& context, ChunkParameters& out) : context_(context), out_(out) {}
 
-  std::int64_t layer = -1;  // chunk-local, of what is added next
+  Part part;  // of what is added next
 
   /// [rows, columns] whole on every tensor-parallel rank.
   Parameter* replicated_matrix(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -62,7 +62,7 @@ class Builder {
     parameter.global_rows = global_rows;
     parameter.global_columns = global_columns;
     out_.all.push_back(std::move(parameter));
-    out_.layer_of.push_back(layer);
+    out_.part_of.push_back(part);
     return &out_.all.back();
   }
 
@@ -82,12 +82,12 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
   Builder build(context, out);
 
   if (range.first == 0) {
-    build.layer = -1;
+    build.part = {Part::Kind::embedding};
     out.ends.words = build.row_split("embedding.words", vocab, model.hidden);
     out.ends.positions = build.replicated_matrix("embedding.positions", model.seq, model.hidden);
   }
   for (std::int64_t index = 0; index < range.count; ++index) {
-    build.layer = index;
+    build.part = {Part::Kind::attention, index};
     const std::string prefix = fmt::format("layer.{}.", range.first + index);
     LayerParameters layer;
     layer.attention.norm_gamma = build.replicated_vector(prefix + "attention.norm.gamma", Initial::ones);
@@ -96,6 +96,7 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
     layer.attention.qkv_bias = build.split_vector(prefix + "attention.qkv.bias", 3 * model.hidden);
     layer.attention.proj_weight = build.column_split(prefix + "attention.proj.weight", model.hidden, model.hidden);
     layer.attention.proj_bias = build.replicated_vector(prefix + "attention.proj.bias", Initial::zeros);
+    build.part = {Part::Kind::mlp, index};
     layer.mlp.norm_gamma = build.replicated_vector(prefix + "mlp.norm.gamma", Initial::ones);
     layer.mlp.norm_beta = build.replicated_vector(prefix + "mlp.norm.beta", Initial::zeros);
     layer.mlp.fc1_weight = build.row_split(prefix + "mlp.fc1.weight", model.ffn_hidden, model.hidden);
@@ -105,7 +106,7 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
     out.layers.push_back(layer);
   }
   if (range.first + range.count == model.layers) {
-    build.layer = range.count;
+    build.part = {Part::Kind::head};
     out.ends.final_gamma = build.replicated_vector("final.norm.gamma", Initial::ones);
     out.ends.final_beta = build.replicated_vector("final.norm.beta", Initial::zeros);
     out.ends.head_words = build.row_split("embedding.words", vocab, model.hidden);

@@ -19,7 +19,7 @@ struct ChunkParameters {
   std::vector<LayerParameters> layers;
   EndParameters ends;
   std::int64_t first_layer = 0;
-  std::vector<std::int64_t> layer_of;  ///< by index in `all`: chunk-local layer; -1 embedding, number of layers: head
+  std::vector<Part> part_of;  ///< by index in `all`
 };
 
 /// Parameters of chunk `chunk`. The head's copy of the word embedding is a Parameter of its own with its own gradient

@@ -36,7 +36,9 @@ Tensor add_bias(ModelContext& context, const Tensor& x, const Parameter& bias, T
 }
 
 void bias_gradient(ModelContext& context, const Tensor& dy, const Parameter& bias) {
-  context.rec.record(matrix_shape(OpKind::bias_gradient, dy), {reads(dy), updates(bias.gradient)});
+  OpShape shape = matrix_shape(OpKind::bias_gradient, dy);
+  shape.out_dtype = bias.gradient.dtype;
+  context.rec.record(shape, {reads(dy), updates(bias.gradient)});
 }
 
 Tensor add(ModelContext& context, const Tensor& a, const Tensor& b, Term term) {

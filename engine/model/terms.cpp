@@ -10,6 +10,7 @@ std::vector<std::string> term_names() {
   std::vector<std::string> names{
       "tokens", "labels", "sample indices", "step scalars", "loss", "gradient norm",
       "parameters", "main gradients", "master parameters", "first moment", "second moment",
+      "parameter shards", "gathered parameters", "unreduced gradients", "reduced gradients",
       "attention input", "attention LayerNorm statistics", "attention LayerNorm output", "query, key, value",
       "softmax output", "softmax dropout mask", "softmax dropout output", "attention log-sum-exp",
       "attention context", "attention output dropout mask",

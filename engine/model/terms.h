@@ -13,6 +13,7 @@ enum class Term : std::uint32_t {
   tokens, labels, samples, step_scalars, loss, gradient_norm,
   // state
   parameter_bucket, gradient_bucket, master_bucket, first_moment, second_moment,
+  parameter_shard, gathered_parameters, unreduced_gradients, reduced_gradients,  // ZeRO-2 and 3
   // kept from forward to backward, per layer
   attention_input,        // 2 sbh
   attention_statistics,   // 8 sb

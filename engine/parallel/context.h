@@ -36,7 +36,7 @@ class ParallelContext {
   /// Extent of a sequence of `s` on this rank outside the tensor-parallel regions.
   std::int64_t local_sequence(std::int64_t s) const { return sequence_parallel() ? div_exact(s, layout.tp) : s; }
 
-  std::uint32_t tensor_group, data_group, model_parallel_group, world_group, embedding_group;
+  std::uint32_t tensor_group, data_group, parameter_group, model_parallel_group, world_group, embedding_group;
   std::uint32_t to_next, from_previous, to_previous, from_next;  ///< kNone when p = 1
 };
 

@@ -12,6 +12,21 @@
 
 namespace benchsuite {
 
+/// How ZeRO-3 gathers parameters (DeepSpeed stage 3; FSDP). All sizes are elements of whole parameters.
+struct ShardedParameterConfig {
+  enum class Unit : std::uint8_t {
+    block,  ///< attention and MLP apart, as module hooks see them (DeepSpeed)
+    layer   ///< a transformer layer (FSDP)
+  };
+  Unit unit = Unit::block;
+  std::int64_t prefetch_elements = 50'000'000;          ///< gathered ahead of use (stage3_prefetch_bucket_size)
+  std::int64_t max_live_elements = 1'000'000'000;       ///< no prefetch beyond (stage3_max_live_parameters)
+  std::int64_t max_reuse_distance = 1'000'000'000;      ///< kept when used again this near (stage3_max_reuse_distance)
+  std::int64_t persistence_threshold = 100'000;         ///< parameters up to here stay whole
+
+  friend bool operator==(const ShardedParameterConfig&, const ShardedParameterConfig&) = default;
+};
+
 struct Stack {
   std::string name;
   std::string title;
@@ -26,6 +41,7 @@ struct Stack {
   bool overlaps_pipeline_interleaved = true;
   bool overlaps_gradient_reduction = false;
   std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
+  ShardedParameterConfig sharded_parameters;  ///< ZeRO-3 only
 
   // Memory outside the Program, per rank. 0 where no public document states a figure; memory_source says which.
   std::string memory_source;

@@ -89,6 +89,7 @@ std::string_view name_of(StreamKind stream) {
     case StreamKind::pipeline_send_previous: return "pipeline_send_previous";
     case StreamKind::pipeline_receive_next: return "pipeline_receive_next";
     case StreamKind::data: return "data";
+    case StreamKind::parameters: return "parameters";
     case StreamKind::embedding: return "embedding";
     case StreamKind::global: return "global";
   }
@@ -114,6 +115,7 @@ std::string_view name_of(GroupKind kind) {
   switch (kind) {
     case GroupKind::tensor: return "tensor";
     case GroupKind::data: return "data";
+    case GroupKind::parameters: return "parameters";
     case GroupKind::pipeline_forward: return "pipeline_forward";
     case GroupKind::pipeline_backward: return "pipeline_backward";
     case GroupKind::embedding: return "embedding";

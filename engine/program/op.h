@@ -51,11 +51,12 @@ enum class StreamKind : std::uint8_t {
   tensor,             ///< tensor-parallel collectives
   pipeline_send_next, pipeline_receive_previous,  ///< activations
   pipeline_send_previous, pipeline_receive_next,  ///< gradients
-  data,               ///< gradient reductions and parameter gathers
+  data,               ///< gradient reductions; gathers of updated parameters
+  parameters,         ///< ZeRO-3: gathers before use
   embedding,          ///< tied-embedding gradient all-reduce
   global,             ///< gradient norm, loss
 };
-inline constexpr int kStreams = 9;
+inline constexpr int kStreams = 10;
 
 /// What a collective does with its elements.
 enum class Reduction : std::uint8_t { none, sum, max };

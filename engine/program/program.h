@@ -45,7 +45,7 @@ struct Buffer {
 };
 
 enum class GroupKind : std::uint8_t {
-  tensor, data, pipeline_forward, pipeline_backward, embedding, model_parallel, world
+  tensor, data, parameters, pipeline_forward, pipeline_backward, embedding, model_parallel, world
 };
 std::string_view name_of(GroupKind kind);
 

@@ -1,5 +1,6 @@
 #include "engine/train/buckets.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -7,72 +8,123 @@ namespace benchsuite {
 
 namespace {
 
-constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+using Unit = ShardedParameterConfig::Unit;
 
-/// Elements at which a bucket of the chunk closes.
-std::int64_t bucket_limit(const ModelContext& context, std::int64_t chunk) {
-  if (!context.stack.overlaps_gradient_reduction || context.at.pp > 0 || chunk > 0) return kUnlimited;
-  return std::max(context.stack.bucket_elements, 1'000'000 * context.layout.dp);
-}
+/// Plans the buckets of one chunk, walking its parameters from the last to the first.
+class Planner {
+ public:
+  Planner(const ModelContext& context, ChunkParameters& parameters, std::int64_t chunk, std::vector<Bucket>& out)
+      : context_(context),
+        parameters_(parameters),
+        chunk_(chunk),
+        out_(out),
+        by_use_(context.layout.zero_stage >= 2),
+        sharded_(context.layout.zero_stage >= 1) {}
 
-void plan_chunk(const ModelContext& context, ChunkParameters& parameters, std::int64_t chunk,
-                std::vector<Bucket>& buckets) {
-  const bool sharded = context.layout.zero_stage >= 1;
-  const std::int64_t limit = bucket_limit(context, chunk);
-  Bucket open{.chunk = chunk};
-  const auto close = [&](Bucket& bucket) {
-    if (bucket.entries.empty()) return;
-    if (sharded) bucket.elements = round_up(bucket.elements, std::lcm(context.layout.dp, std::int64_t{128}));
-    buckets.push_back(std::move(bucket));
-  };
-  for (std::size_t index = parameters.all.size(); index-- > 0;) {
-    Parameter& parameter = parameters.all[index];
-    const bool tied = &parameter == parameters.ends.words || &parameter == parameters.ends.head_words;
-    Bucket alone{.chunk = chunk, .tied_embedding = true};
-    Bucket& bucket = tied ? alone : open;
-    if (sharded) bucket.elements = round_up(bucket.elements, std::int64_t{64});
+  void plan() {
+    Bucket open = empty(), persistent = empty();
+    persistent.persistent = true;
+    for (std::size_t index = parameters_.all.size(); index-- > 0;) {
+      Parameter& parameter = parameters_.all[index];
+      const Part part = parameters_.part_of[index];
+      if (&parameter == parameters_.ends.words || &parameter == parameters_.ends.head_words) {
+        Bucket alone = empty();
+        alone.tied_embedding = true;
+        add(alone, parameter, part);
+        close(alone);
+        continue;
+      }
+      if (context_.layout.zero_stage == 3 &&
+          parameter.elements() <= context_.stack.sharded_parameters.persistence_threshold) {
+        add(persistent, parameter, part);
+        continue;
+      }
+      if (by_use_ && !open.entries.empty() && !one_unit(open.parts.back(), part)) close(open);
+      add(open, parameter, part);
+      if (!by_use_ && open.elements >= limit()) close(open);
+    }
+    close(open);
+    close(persistent);
+  }
+
+ private:
+  Bucket empty() const { return Bucket{.chunk = chunk_}; }
+
+  /// Elements at which a bucket closes that is not a unit of use.
+  std::int64_t limit() const {
+    if (!context_.stack.overlaps_gradient_reduction || context_.at.pp > 0 || chunk_ > 0) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+    return std::max(context_.stack.bucket_elements, 1'000'000 * context_.layout.dp);
+  }
+
+  bool one_unit(const Part& a, const Part& b) const {
+    const auto in_layer = [](const Part& part) { return part.kind == Part::Kind::attention || part.kind == Part::Kind::mlp; };
+    if (context_.stack.sharded_parameters.unit == Unit::layer && in_layer(a) && in_layer(b)) return a.layer == b.layer;
+    return a == b;
+  }
+
+  void add(Bucket& bucket, Parameter& parameter, const Part& part) const {
+    if (sharded_) bucket.elements = round_up(bucket.elements, std::int64_t{64});
     bucket.entries.push_back({&parameter, bucket.elements});
     bucket.elements += parameter.elements();
-    bucket.ready_after = parameters.layer_of[index];
-    if (tied) {
-      close(alone);
-    } else if (open.elements >= limit) {
-      close(open);
-      open = Bucket{.chunk = chunk};
-    }
+    if (std::find(bucket.parts.begin(), bucket.parts.end(), part) == bucket.parts.end()) bucket.parts.push_back(part);
   }
-  close(open);
+
+  void close(Bucket& bucket) {
+    if (bucket.entries.empty()) return;
+    if (sharded_) bucket.elements = round_up(bucket.elements, std::lcm(context_.layout.dp, std::int64_t{128}));
+    std::sort(bucket.parts.begin(), bucket.parts.end(), comes_before);
+    out_.push_back(std::move(bucket));
+    bucket = empty();
+  }
+
+  const ModelContext& context_;
+  ChunkParameters& parameters_;
+  std::int64_t chunk_;
+  std::vector<Bucket>& out_;
+  bool by_use_, sharded_;
+};
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(const ModelContext& context, std::vector<ChunkParameters>& chunks) {
+  std::vector<Bucket> buckets;
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    Planner(context, chunks[chunk], static_cast<std::int64_t>(chunk), buckets).plan();
+  }
+  if (context.layout.pp > 1) return buckets;
+  const auto tied = [&](bool copy) {
+    return std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
+      return bucket.tied_embedding && bucket.entries.front().parameter->shared_copy == copy;
+    });
+  };
+  const auto words = tied(false), head = tied(true);
+  if (head == buckets.end()) return buckets;
+  head->values_in = &*words;
+  words->parts.insert(words->parts.end(), head->parts.begin(), head->parts.end());
+  return buckets;
+}
+
+namespace {
+
+Tensor part_of(const Tensor& whole, const Bucket::Entry& entry) {
+  Tensor view = whole.flat_slice(entry.first, entry.parameter->elements());
+  view.shape = {1, 1, entry.parameter->rows, entry.parameter->columns};
+  return view;
 }
 
 }  // namespace
 
-std::vector<Bucket> make_buckets(ModelContext& context, std::vector<ChunkParameters>& chunks) {
-  std::vector<Bucket> buckets;
-  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    plan_chunk(context, chunks[chunk], static_cast<std::int64_t>(chunk), buckets);
+void bind_values(Bucket& bucket, const Tensor& values, std::vector<Bucket>& all) {
+  for (const Bucket::Entry& entry : bucket.entries) entry.parameter->value = part_of(values, entry);
+  for (Bucket& other : all) {
+    if (other.values_in == &bucket) bind_values(other, values, all);
   }
-  for (Bucket& bucket : buckets) {
-    Parameter& first = *bucket.entries.front().parameter;
-    const bool values_elsewhere = first.shared_copy && context.layout.pp == 1;
-    if (!values_elsewhere) {
-      bucket.values = context.rec.allocate(Purpose::parameters, index_of(Term::parameter_bucket), context.dtype,
-                                           {1, 1, 1, bucket.elements});
-    }
-    bucket.gradients = context.rec.allocate(Purpose::gradients, index_of(Term::gradient_bucket),
-                                            context.stack.gradient_dtype, {1, 1, 1, bucket.elements});
-    for (const Bucket::Entry& entry : bucket.entries) {
-      Parameter& parameter = *entry.parameter;
-      const std::array<std::int64_t, 4> shape{1, 1, parameter.rows, parameter.columns};
-      if (!values_elsewhere) {
-        parameter.value = bucket.values.flat_slice(entry.first, parameter.elements());
-        parameter.value.shape = shape;
-      }
-      parameter.gradient = bucket.gradients.flat_slice(entry.first, parameter.elements());
-      parameter.gradient.shape = shape;
-    }
-  }
-  if (context.layout.pp == 1) chunks.back().ends.head_words->value = chunks.front().ends.words->value;
-  return buckets;
+}
+
+void bind_gradients(Bucket& bucket, const Tensor& gradients) {
+  for (const Bucket::Entry& entry : bucket.entries) entry.parameter->gradient = part_of(gradients, entry);
 }
 
 }  // namespace benchsuite

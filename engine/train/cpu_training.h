@@ -1,7 +1,7 @@
-// Real training steps on device cpu: every rank of the layout a thread, fp32.
+// Real training steps on device cpu: every rank of the layout a thread, in fp32 or bf16 (with fp32 masters).
 //
 // Initial values, tokens and dropout masks are functions of (seed, global index), so every layout trains the same model on
-// the same samples.
+// the same samples; in bf16 the masters start at the values that fp32 starts at, the parameters at those values rounded.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/train/cpu_host.h"
 #include "engine/train/step.h"
 
 namespace benchsuite {
-
-/// Adds `by` to one element of a global parameter at the start: for difference quotients.
-struct Nudge {
-  std::string parameter;
-  std::int64_t index = 0;
-  float by = 0;
-};
 
 struct CpuTrainingOptions {
   int steps = 1;
@@ -39,13 +33,10 @@ struct CpuTrainingResult {
   std::map<std::string, std::vector<float>> parameters;  ///< after the last step, likewise
 };
 
-/// Throws Error: config when the configuration does not validate or is not fp32, run when a rank fails.
+/// Throws Error: config when the configuration does not validate, run when a rank fails.
 CpuTrainingResult train_on_cpu(const TrainConfig& config, const CpuTrainingOptions& options);
 
 /// Token at a position of a sample of the synthetic data: uniform over the vocabulary.
 std::int32_t synthetic_token(std::uint64_t seed, std::int64_t sample, std::int64_t position, std::int64_t vocab);
-
-/// Initial value of element `index` of the global tensor `name`.
-float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t index, std::int64_t layers);
 
 }  // namespace benchsuite

@@ -17,19 +17,20 @@ Slice intersection(const Bucket::Entry& entry, const Slice& owned) {
 
 }  // namespace
 
-Optimizer::Optimizer(ModelContext& context, const std::vector<Bucket>& buckets, const GradientStore& gradients,
-                     const OptimizerConfig& config, const Tensor& step_scalars)
-    : context_(context), gradients_(gradients), config_(config), step_scalars_(step_scalars) {
+Optimizer::Optimizer(ModelContext& context, std::vector<Bucket>& buckets, const GradientStore& gradients,
+                     ParameterStore& parameters, const OptimizerConfig& config, const Tensor& step_scalars)
+    : context_(context), gradients_(gradients), parameters_(parameters), config_(config), step_scalars_(step_scalars) {
   const auto allocate = [&](Purpose purpose, Term term, std::int64_t elements) {
     return context_.rec.allocate(purpose, index_of(term), DType::fp32, {1, 1, 1, elements});
   };
   sum_ = allocate(Purpose::outputs, Term::gradient_norm, kExactSumDigits);
   clip_ = allocate(Purpose::outputs, Term::gradient_norm, 2);
-  for (const Bucket& bucket : buckets) {
-    if (!bucket.values.valid()) continue;  // updated where its values live
-    State state{.bucket = &bucket, .owned = gradients.owned(bucket), .master = {}, .first_moment = {}, .second_moment = {}};
-    state.master = context_.dtype == DType::fp32 ? bucket.values.flat_slice(state.owned.first, state.owned.count)
-                                                 : allocate(Purpose::master, Term::master_bucket, state.owned.count);
+  for (Bucket& bucket : buckets) {
+    if (bucket.values_in) continue;  // updated where its values live
+    State state{.bucket = &bucket, .owned = owned_slice(context_, bucket), .values = parameters_.owned(bucket)};
+    state.master = context_.dtype == DType::fp32
+                       ? state.values
+                       : allocate(Purpose::master, Term::master_bucket, state.owned.count);
     state.first_moment = allocate(Purpose::moments, Term::first_moment, state.owned.count);
     state.second_moment = allocate(Purpose::moments, Term::second_moment, state.owned.count);
     states_.push_back(state);
@@ -47,13 +48,13 @@ void Optimizer::add_squares(const State& state, bool replicated) {
     if (parameter.shared_copy || parameter.replicated != replicated) continue;
     const Slice part = intersection(entry, state.owned);
     if (part.count == 0) continue;
-    operands.push_back(reads(state.bucket->gradients.flat_slice(part.first, part.count)));
+    operands.push_back(reads(gradients_.owned(*state.bucket).flat_slice(part.first - state.owned.first, part.count)));
     elements += part.count;
   }
   if (operands.empty()) return;
   operands.push_back(updates(sum_));
   context_.rec.record({.kind = OpKind::sum_squares,
-                       .dtype = state.bucket->gradients.dtype,
+                       .dtype = context_.stack.gradient_dtype,
                        .out_dtype = DType::fp32,
                        .dims = {elements},
                        .scalars = {replicated && context_.at.tp != 0 ? 0.0f : 1.0f}},
@@ -67,8 +68,10 @@ void Optimizer::sum_squares() {
   for (const State& state : states_) {
     for (const bool replicated : {false, true}) add_squares(state, replicated);
   }
-  if (const std::uint32_t group = gradients_.norm_group(); group != kNone) {
-    rec.communicate(StreamKind::global, group,
+  // Sharded, all ranks hold disjoint parts; whole, the replicas hold the same.
+  const bool sharded = context_.layout.zero_stage >= 1;
+  if (sharded ? context_.grid.world() > 1 : context_.layout.tp * context_.layout.pp > 1) {
+    rec.communicate(StreamKind::global, sharded ? context_.world_group : context_.model_parallel_group,
                     {.kind = OpKind::all_reduce,
                      .dtype = DType::fp32,
                      .out_dtype = DType::fp32,
@@ -105,18 +108,18 @@ void Optimizer::update(const State& state) {
     const std::int64_t first = run.slice.first, count = run.slice.count;
     const auto own = [&](const Tensor& tensor) { return tensor.flat_slice(first - state.owned.first, count); };
     const OpShape shape{.kind = OpKind::adamw,
-                        .dtype = state.bucket->gradients.dtype,
+                        .dtype = context_.stack.gradient_dtype,
                         .out_dtype = context_.dtype,
                         .dims = {count},
                         .scalars = {run.decays ? config_.weight_decay : 0.0f}};
-    const Tensor gradient = state.bucket->gradients.flat_slice(first, count);
+    const Tensor gradient = own(gradients_.owned(*state.bucket));
     const Tensor master = own(state.master), m = own(state.first_moment), v = own(state.second_moment);
     if (context_.dtype == DType::fp32) {
       context_.rec.record(shape, {reads(gradient), reads(step_scalars_), reads(clip_), updates(master), updates(m),
                                   updates(v)});
     } else {
       context_.rec.record(shape, {reads(gradient), reads(step_scalars_), reads(clip_), updates(master), updates(m),
-                                  updates(v), writes(state.bucket->values.flat_slice(first, count))});
+                                  updates(v), writes(own(state.values))});
     }
   }
 }
@@ -125,17 +128,17 @@ std::vector<std::pair<Tensor, Tensor>> Optimizer::masters() const {
   std::vector<std::pair<Tensor, Tensor>> pairs;
   if (context_.dtype == DType::fp32) return pairs;
   for (const State& state : states_) {
-    pairs.emplace_back(state.bucket->values.flat_slice(state.owned.first, state.owned.count), state.master);
+    pairs.emplace_back(state.values, state.master);
   }
   return pairs;
 }
 
-void Optimizer::step(ParameterStore& parameters) {
+void Optimizer::step() {
   context_.rec.at() = {.phase = Phase::optimizer, .site = Site::optimizer};
   sum_squares();
   for (const State& state : states_) update(state);
   context_.rec.at() = {.phase = Phase::parameter_gather, .site = Site::optimizer};
-  for (const State& state : states_) parameters.publish(*state.bucket);
+  for (const State& state : states_) parameters_.publish(*state.bucket);
 }
 
 }  // namespace benchsuite

@@ -16,11 +16,11 @@ struct OptimizerConfig {
 class Optimizer {
  public:
   /// Allocates masters and moments for the owned parts. In fp32 the parameters are their own master.
-  Optimizer(ModelContext& context, const std::vector<Bucket>& buckets, const GradientStore& gradients,
-            const OptimizerConfig& config, const Tensor& step_scalars);
+  Optimizer(ModelContext& context, std::vector<Bucket>& buckets, const GradientStore& gradients,
+            ParameterStore& parameters, const OptimizerConfig& config, const Tensor& step_scalars);
 
   /// Norm, clip coefficient, update, publication of the parameters.
-  void step(ParameterStore& parameters);
+  void step();
 
   const Tensor& norm_and_clip() const { return clip_; }
   /// (owned part of the values, its master) of every bucket; empty in fp32.
@@ -28,8 +28,9 @@ class Optimizer {
 
  private:
   struct State {
-    const Bucket* bucket;
+    Bucket* bucket;
     Slice owned;
+    Tensor values;                               // [owned.count] compute precision
     Tensor master, first_moment, second_moment;  // [owned.count] fp32
   };
   /// A run of owned elements of one kind, in elements of the bucket.
@@ -45,6 +46,7 @@ class Optimizer {
 
   ModelContext& context_;
   const GradientStore& gradients_;
+  ParameterStore& parameters_;
   OptimizerConfig config_;
   Tensor step_scalars_;
   Tensor sum_;   // [kExactSumDigits] fp32: sum of squares, then over the norm group

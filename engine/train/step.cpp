@@ -1,5 +1,6 @@
 #include "engine/train/step.h"
 
+#include "engine/train/bucket_uses.h"
 #include "engine/train/transport.h"
 
 namespace benchsuite {
@@ -16,7 +17,9 @@ ScheduleShape shape_of(const Layout& layout) {
 
 class StepRecorder {
  public:
-  StepRecorder(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults)
+  /// With `trace` the parameters stay whole and their use order goes there; without, `order` is what an earlier trace found.
+  StepRecorder(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults,
+               const UseOrder& order, UseOrder* trace = nullptr)
       : grid_(config.layout),
         recorder_(rank, term_names()),
         context_(config.model, config.layout, config.stack, grid_, recorder_, rank, faults) {
@@ -25,19 +28,24 @@ class StepRecorder {
       parameters_.push_back(make_chunk_parameters(context_, chunk));
     }
     buckets_ = make_buckets(context_, parameters_);
-    gradients_ = make_gradient_store(context_);
-    values_ = make_parameter_store(context_, *gradients_);
-    optimizer_ = std::make_unique<Optimizer>(context_, buckets_, *gradients_, optimizer, step_scalars_);
-    for (const ChunkParameters& chunk : parameters_) {
-      chunks_.emplace_back(context_, chunk.first_layer, chunk.layers, chunk.ends, loss_);
+    gradients_ = make_gradient_store(context_, buckets_);
+    values_ = trace ? make_tracing_store(context_, buckets_, *trace) : make_parameter_store(context_, buckets_, order);
+    optimizer_ =
+        std::make_unique<Optimizer>(context_, buckets_, *gradients_, *values_, optimizer, step_scalars_);
+    uses_ = std::make_unique<BucketUses>(context_, buckets_, *gradients_, *values_);
+    for (std::size_t chunk = 0; chunk < parameters_.size(); ++chunk) {
+      const ChunkParameters& parameters = parameters_[chunk];
+      chunks_.emplace_back(context_, static_cast<std::int64_t>(chunk), parameters.first_layer, parameters.layers,
+                           parameters.ends, loss_, *uses_);
     }
   }
 
   RecordedStep record() {
     clear_gradients();
     run_schedule();
+    values_->finish();
     finish_gradients();
-    optimizer_->step(*values_);
+    optimizer_->step();
     RecordedStep result;
     result.bindings = bindings();
     result.program = recorder_.finish();
@@ -51,7 +59,6 @@ class StepRecorder {
   void finish_gradients();
   void sum_tied_embedding();
   void sum_sequence_parallel_gradients();
-  void reduce(const Bucket& bucket);
   StepBindings bindings() const;
 
   RankGrid grid_;
@@ -63,6 +70,7 @@ class StepRecorder {
   std::unique_ptr<GradientStore> gradients_;
   std::unique_ptr<ParameterStore> values_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<BucketUses> uses_;
   std::deque<Chunk> chunks_;
 };
 
@@ -84,13 +92,9 @@ void StepRecorder::allocate_inputs() {
 
 void StepRecorder::clear_gradients() {
   recorder_.at() = {.phase = Phase::optimizer, .site = Site::gradients};
-  const auto clear = [&](const Tensor& tensor) {
-    recorder_.record(
-        {.kind = OpKind::fill, .dtype = tensor.dtype, .out_dtype = tensor.dtype, .dims = {tensor.elements()}},
-        {writes(tensor)});
-  };
-  for (const Bucket& bucket : buckets_) clear(bucket.gradients);
-  if (context_.last_stage()) clear(loss_);
+  gradients_->clear();
+  if (!context_.last_stage()) return;
+  recorder_.record({.kind = OpKind::fill, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {1}}, {writes(loss_)});
 }
 
 void StepRecorder::run_schedule() {
@@ -107,29 +111,12 @@ void StepRecorder::run_schedule() {
     const Step& step = steps[k];
     recorder_.at().chunk = static_cast<std::int16_t>(step.chunk);
     Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
-    Tensor result;
-    if (step.kind == Step::Kind::forward) {
-      result = chunk.forward(step.micro_batch, input);
-    } else {
-      const bool last = step.micro_batch == context_.layout.micro_batches() - 1;
-      result = chunk.backward(step.micro_batch, input, [&](std::int64_t layer) {
-        if (!last || !context_.stack.overlaps_gradient_reduction) return;
-        for (const Bucket& bucket : buckets_) {
-          if (bucket.chunk == step.chunk && bucket.ready_after == layer && !bucket.tied_embedding) reduce(bucket);
-        }
-      });
-    }
+    const Tensor result = step.kind == Step::Kind::forward ? chunk.forward(step.micro_batch, input)
+                                                           : chunk.backward(step.micro_batch, input);
     transport.send(step, result);
     if (!transport.overlapped() && more) transport.post_receive(steps[k + 1]);
   }
   transport.finish();
-}
-
-void StepRecorder::reduce(const Bucket& bucket) {
-  const OpContext before = recorder_.at();
-  recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
-  gradients_->reduce(bucket);
-  recorder_.at() = before;
 }
 
 /// The two gradients of a tied word embedding become their sum: on one rank by an addition, else by an all-reduce
@@ -163,14 +150,17 @@ void StepRecorder::sum_sequence_parallel_gradients() {
   recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
   std::vector<Operand> gather, scatter;
   std::int64_t elements = 0;
-  for (ChunkParameters& chunk : parameters_) {
-    for (const Parameter& parameter : chunk.all) {
-      if (!parameter.partial_gradient) continue;
-      gather.push_back(reads(parameter.gradient));
-      scatter.push_back(writes(parameter.gradient));
-      elements += parameter.elements();
+  for (const Bucket& bucket : buckets_) {
+    for (const Bucket::Entry& entry : bucket.entries) {
+      if (!entry.parameter->partial_gradient) continue;
+      for (const Tensor& part : gradients_->owned_parts(bucket, *entry.parameter)) {
+        gather.push_back(reads(part));
+        scatter.push_back(writes(part));
+        elements += part.elements();
+      }
     }
   }
+  if (elements == 0) return;
   const DType dtype = context_.stack.gradient_dtype;
   const Tensor packed =
       recorder_.allocate(Purpose::communication, index_of(Term::packed_gradients), dtype, {1, 1, 1, elements});
@@ -186,11 +176,10 @@ void StepRecorder::sum_sequence_parallel_gradients() {
 }
 
 void StepRecorder::finish_gradients() {
-  const bool overlapped = context_.stack.overlaps_gradient_reduction;
   sum_tied_embedding();
-  for (const Bucket& bucket : buckets_) {
-    const bool values_elsewhere = !bucket.values.valid();  // p = 1: the head's gradient is in the embedding's
-    if (!values_elsewhere && (bucket.tied_embedding || !overlapped)) reduce(bucket);
+  recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.values_in) gradients_->finish(bucket);  // p = 1: the head's gradient is in the embedding's
   }
   sum_sequence_parallel_gradients();
 }
@@ -211,7 +200,9 @@ StepBindings StepRecorder::bindings() const {
 }  // namespace
 
 RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults) {
-  return StepRecorder(config, rank, optimizer, faults).record();
+  UseOrder order;
+  if (config.layout.zero_stage == 3) StepRecorder(config, rank, optimizer, faults, {}, &order).record();
+  return StepRecorder(config, rank, optimizer, faults, order).record();
 }
 
 }  // namespace benchsuite

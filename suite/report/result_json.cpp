@@ -10,6 +10,12 @@ Json number(const std::optional<double>& value) { return value ? number(*value) 
 /// Quantities for which the struct says "none" with a negative value.
 Json number_or_none(double value) { return value < 0 ? Json(nullptr) : number(value); }
 
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (double value : values) list.push_back(number(value));
+  return list;
+}
+
 Json range(const std::optional<double>& low, const std::optional<double>& high) {
   return Json::array({number(low), number(high)});
 }
@@ -99,6 +105,8 @@ Json to_json(const VariantResult& v) {
           {"capacity_gib", number(v.capacity_gib)},
           {"fits", v.fits},
           {"loss", number(v.loss)},
+          {"loss_curve", numbers(v.loss_curve)},
+          {"step_samples_s", numbers(v.step_samples_s)},
           {"speed_of_light_s", number(v.speed_of_light_s)},
           {"flops",
            {{"model", number(v.flops_model)}, {"hardware", number(v.flops_hardware)}, {"formula", v.flops_formula}}},
@@ -215,6 +223,7 @@ Json to_json(const Run& run) {
           {"started", run.started},
           {"ended", run.ended},
           {"host", run.host},
+          {"environment", run.environment},
           {"exit_code", run.exit_code},
           {"categories", categories},
           {"cases", cases}};

@@ -4,11 +4,12 @@
 // _ps whole picoseconds, _us microseconds, _gib GiB, bytes; shares and mfu, hfu, gpu_busy are fractions of one. Two
 // runs of the same thing differ only under volatile_keys().
 //
-//   {schema_version, run_id, suite_version, engine_commit, device, argv, started, ended, host, exit_code, categories,
+//   {schema_version, run_id, suite_version, engine_commit, device, argv, started, ended, host, environment, exit_code,
+//    categories,
 //    cases: [{id, title, case_hash, status, reason_code, reason, elapsed_s, variants, waterfall, checks, method_note}]}
 //
 // A stage's `gantt` is a list of [start_us, end_us, category, micro_batch, chunk]: category is an index into the
-// top-level `categories`, -1 stands for "none".
+// top-level `categories`, -1 stands for "none". schema/result.schema.json says all of it as a JSON Schema.
 #pragma once
 
 #include <span>

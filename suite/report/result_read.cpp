@@ -1,4 +1,5 @@
 // run_from_json: the strict reader of result.json.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -28,6 +29,19 @@ void number(ObjectReader& reader, const char* key, std::optional<double>& out) {
   double value = 0;
   number(reader, key, value);
   out = std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
+/// A list of numbers; results of earlier versions don't have it.
+void numbers(ObjectReader& reader, const char* key, std::vector<double>& out) {
+  const Json* value = reader.raw(key);
+  if (!value) return;
+  const auto fits = [](const Json& item) { return item.is_number() || item.is_null(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), fits)) {
+    reader.problem(key, "is not a list of numbers", "write numbers; null stands for one that was not finite");
+    return;
+  }
+  for (const Json& item : *value)
+    out.push_back(item.is_null() ? std::numeric_limits<double>::quiet_NaN() : item.get<double>());
 }
 
 void range(ObjectReader& reader, const char* key, std::optional<double>& low, std::optional<double>& high) {
@@ -181,6 +195,8 @@ void read_variant(ObjectReader& reader, VariantResult& v) {
   number(reader, "capacity_gib", v.capacity_gib);
   reader.required("fits", v.fits);
   number(reader, "loss", v.loss);
+  numbers(reader, "loss_curve", v.loss_curve);
+  numbers(reader, "step_samples_s", v.step_samples_s);
   number(reader, "speed_of_light_s", v.speed_of_light_s);
   object(reader, "flops", [&](ObjectReader& flops) {
     number(flops, "model", v.flops_model);
@@ -270,6 +286,11 @@ Run run_from_json(const Json& json, const std::string& file) {
   reader.required("started", run.started);
   reader.required("ended", run.ended);
   reader.required("host", run.host);
+  if (const Json* environment = reader.raw("environment")) {
+    run.environment = *environment;
+    if (!environment->is_object() && !environment->is_null())
+      reader.problem("environment", "is not an object", "write names and values, or null");
+  }
   reader.required("exit_code", run.exit_code);
   reader.raw("categories", true);
   list(reader, "cases", run.cases, read_case);

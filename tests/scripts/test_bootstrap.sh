@@ -92,7 +92,7 @@ fake dpkg-query 'exit 1'
 run "$bench" --version
 expect "no rights: status 2" is "$rc" 2
 expect "no rights: names the command" has "$err" \
-  "sudo apt-get update && sudo apt-get install --no-install-recommends nlohmann-json3-dev libfmt-dev libcli11-dev libgtest-dev libgmock-dev"
+  "sudo apt-get update && sudo apt-get install --no-install-recommends nlohmann-json3-dev libfmt-dev libcli11-dev libsqlite3-dev libgtest-dev libgmock-dev"
 expect "no rights: stdout is empty" is "$out" ""
 expect "no rights: nothing configured" test ! -e "$project/build/release/CMakeCache.txt"
 
@@ -103,7 +103,7 @@ run "$bench"
 expect "install fails: status 2" is "$rc" 2
 expect "install fails: says so" has "$err" "apt-get could not install them"
 expect "install: asked for the libraries" has "$(<"$work/elsewhere/apt.log")" \
-  "install --no-install-recommends nlohmann-json3-dev libfmt-dev libcli11-dev libgtest-dev libgmock-dev"
+  "install --no-install-recommends nlohmann-json3-dev libfmt-dev libcli11-dev libsqlite3-dev libgtest-dev libgmock-dev"
 expect "install: not for what is there" hasnt "$(<"$work/elsewhere/apt.log")" "cmake"
 rm "$work/fakes"/{id,apt-get,dpkg-query}
 

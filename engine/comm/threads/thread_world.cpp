@@ -51,15 +51,15 @@ ThreadWorld::Ticket ThreadWorld::arrive(int rank, GroupId group, std::uint32_t s
   CHECK(place != ranks.end()) << "rank " << rank << " is not in " << in_words(groups_[group]);
   const auto member = static_cast<std::size_t>(place - ranks.begin());
 
-  Ticket& slot = open_[{group, sequence}];
+  std::shared_ptr<Meeting>& slot = open_[{group, sequence}];
   if (!slot) {
-    slot = std::make_shared<Rendezvous>();
+    slot = std::make_shared<Meeting>();
     slot->calls_.resize(ranks.size());
     slot->here_.resize(ranks.size());
     slot->group_ = group;
     slot->sequence_ = sequence;
   }
-  const Ticket ticket = slot;
+  const std::shared_ptr<Meeting> ticket = slot;
   check_agreement(*ticket, member, call);
   ticket->calls_[member] = call;
   ticket->here_[member] = true;
@@ -82,14 +82,14 @@ ThreadWorld::Ticket ThreadWorld::arrive(int rank, GroupId group, std::uint32_t s
   return ticket;
 }
 
-void ThreadWorld::check_agreement(const Rendezvous& rendezvous, std::size_t member, const CollectiveCall& call) const {
-  const Group& group = groups_[rendezvous.group_];
+void ThreadWorld::check_agreement(const Meeting& meeting, std::size_t member, const CollectiveCall& call) const {
+  const Group& group = groups_[meeting.group_];
   const auto refuse = [&](const std::string& why) {
     throw Error(Error::Kind::run,
-                fmt::format("collective {} of {}: {}", rendezvous.sequence_, in_words(group), why));
+                fmt::format("collective {} of {}: {}", meeting.sequence_, in_words(group), why));
   };
   const int rank = group.ranks[member];
-  if (rendezvous.here_[member]) refuse(fmt::format("rank {} arrives twice (op {})", rank, call.op));
+  if (meeting.here_[member]) refuse(fmt::format("rank {} arrives twice (op {})", rank, call.op));
   if (is_point_to_point(call.kind)) {
     if (group.ranks.size() != 2) refuse(in_words(rank, call) + ", but a channel has two members");
     if ((call.kind == OpKind::send) != (member == 0)) {
@@ -97,8 +97,8 @@ void ThreadWorld::check_agreement(const Rendezvous& rendezvous, std::size_t memb
     }
   }
   for (std::size_t other = 0; other < group.ranks.size(); ++other) {
-    if (!rendezvous.here_[other]) continue;
-    const CollectiveCall& theirs = rendezvous.calls_[other];
+    if (!meeting.here_[other]) continue;
+    const CollectiveCall& theirs = meeting.calls_[other];
     const bool same_kind = is_point_to_point(call.kind) ? is_point_to_point(theirs.kind) : theirs.kind == call.kind;
     if (!same_kind || theirs.elements != call.elements || theirs.dtype != call.dtype ||
         theirs.reduction != call.reduction) {
@@ -125,19 +125,51 @@ void ThreadWorld::wait(int rank, std::uint64_t seen, std::function<std::string()
   self.waits_for = nullptr;
 }
 
+std::vector<Communicator::Bytes> ThreadWorld::exchange(int rank, Bytes part) {
+  std::unique_lock lock(mutex_);
+  Member& self = *members_[static_cast<std::size_t>(rank)];
+  const std::size_t index = self.rounds++;
+  Round& round = rounds_[index];  // stays in place until the last rank has left it
+  round.parts.resize(static_cast<std::size_t>(ranks_));
+  round.parts[static_cast<std::size_t>(rank)] = std::move(part);
+  if (++round.arrived == ranks_) {
+    for (const auto& member : members_) {
+      member->asleep = false;
+      member->wake.notify_one();
+    }
+  }
+  while (true) {
+    throw_if_failed(rank);
+    if (round.arrived == ranks_) break;
+    self.asleep = true;
+    if (!self.waits_for) self.waits_for = [] { return std::string("waits for the others between steps"); };
+    if (all_stuck()) {
+      declare_deadlock(rank);
+      continue;
+    }
+    self.wake.wait(lock);
+  }
+  self.asleep = false;
+  self.waits_for = nullptr;
+  std::vector<Bytes> parts = round.parts;
+  if (++round.left == ranks_) rounds_.erase(index);
+  return parts;
+}
+
 std::string ThreadWorld::missing(const Rendezvous& rendezvous) const {
-  const Group& group = groups_[rendezvous.group_];
+  const auto& meeting = static_cast<const Meeting&>(rendezvous);
+  const Group& group = groups_[meeting.group_];
   std::vector<int> absent;
   std::size_t present = 0;
   for (std::size_t member = 0; member < group.ranks.size(); ++member) {
-    if (rendezvous.here_[member]) {
+    if (meeting.here_[member]) {
       present = member;
     } else {
       absent.push_back(group.ranks[member]);
     }
   }
-  const std::string_view kind = name_of(rendezvous.calls_[present].kind);
-  return fmt::format("{} {} of {}, where rank{} {} {} not arrived", kind, rendezvous.sequence_, in_words(group),
+  const std::string_view kind = name_of(meeting.calls_[present].kind);
+  return fmt::format("{} {} of {}, where rank{} {} {} not arrived", kind, meeting.sequence_, in_words(group),
                      absent.size() == 1 ? "" : "s", fmt::join(absent, ", "), absent.size() == 1 ? "has" : "have");
 }
 

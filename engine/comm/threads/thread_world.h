@@ -28,57 +28,21 @@
 
 namespace benchsuite {
 
-class ThreadWorld {
+class ThreadWorld final : public Communicator {
  public:
-  using Clock = std::chrono::steady_clock;
-  using GroupId = std::uint32_t;
-
-  /// One collective in the making. Its members hold it until they have seen `done`.
-  class Rendezvous {
-   public:
-    bool done() const { return done_.load(std::memory_order_acquire); }
-    /// When the last member arrived, and when the operation ended. Only once done.
-    Clock::time_point started() const { return started_; }
-    Clock::time_point ended() const { return ended_; }
-
-   private:
-    friend class ThreadWorld;
-    std::vector<CollectiveCall> calls_;  // by member
-    std::vector<bool> here_;             // by member
-    GroupId group_ = 0;
-    std::uint32_t sequence_ = 0;
-    std::size_t arrived_ = 0;
-    Clock::time_point started_, ended_;
-    std::atomic<bool> done_ = false;
-  };
-  using Ticket = std::shared_ptr<Rendezvous>;
-
   explicit ThreadWorld(int ranks);
-  ThreadWorld(const ThreadWorld&) = delete;
-  ThreadWorld& operator=(const ThreadWorld&) = delete;
 
-  int ranks() const { return ranks_; }
-
-  /// The id under which equal groups meet. Throws when a rank lies outside the world or stands in it twice.
-  GroupId join(const Group& group);
-
-  /// Posts `rank`'s part of collective `sequence` of `group`. Throws Error (run) when the members disagree on what they
-  /// are doing, naming ranks and ops, and when a peer has failed.
-  Ticket arrive(int rank, GroupId group, std::uint32_t sequence, const CollectiveCall& call);
-
-  /// Counts the collectives of `rank` that are done. Read before polling tickets, and handed to `wait`.
-  std::uint64_t completions(int rank) const { return members_[static_cast<std::size_t>(rank)]->completions.load(); }
-
-  /// Sleeps until completions(rank) differs from `seen`. `describe` says what the rank waits for; it is called only in
-  /// a deadlock, perhaps from another thread while this one sleeps, and may call `missing`, but nothing else here.
-  /// Throws Error (run) on deadlock and when a peer has failed.
-  void wait(int rank, std::uint64_t seen, std::function<std::string()> describe);
-
-  /// "all_reduce 3 of tensor group {0, 1}, where rank 1 has not arrived". Only from inside a `describe`.
-  std::string missing(const Rendezvous& rendezvous) const;
-
-  /// The start of `rank`'s next step: the instant the first rank began it, so that all timelines have one origin.
-  Clock::time_point begin_step(int rank);
+  int ranks() const override { return ranks_; }
+  GroupId join(const Group& group) override;
+  /// Also throws Error (run) when the members disagree on what they are doing, naming ranks and ops.
+  Ticket arrive(int rank, GroupId group, std::uint32_t sequence, const CollectiveCall& call) override;
+  std::uint64_t completions(int rank) override { return members_[static_cast<std::size_t>(rank)]->completions.load(); }
+  /// `describe` is called only in a deadlock.
+  void wait(int rank, std::uint64_t seen, std::function<std::string()> describe) override;
+  std::string missing(const Rendezvous& rendezvous) const override;
+  /// The instant the first rank began it, so that all timelines have one origin.
+  Clock::time_point begin_step(int rank) override;
+  std::vector<Bytes> exchange(int rank, Bytes part) override;
 
   /// Runs `body` as rank `rank` on this thread: a throw fails the world for all and is passed on.
   void run_as(int rank, const std::function<void()>& body);
@@ -87,11 +51,24 @@ class ThreadWorld {
   int failed_rank() const;
 
  private:
+  struct Meeting final : Rendezvous {
+    friend class ThreadWorld;
+    std::vector<CollectiveCall> calls_;  // by member
+    std::vector<bool> here_;             // by member
+    GroupId group_ = 0;
+    std::uint32_t sequence_ = 0;
+    std::size_t arrived_ = 0;
+  };
+  /// One exchange of host bytes.
+  struct Round {
+    std::vector<Bytes> parts;  // by rank
+    int arrived = 0, left = 0;
+  };
   struct Member {
     std::atomic<std::uint64_t> completions = 0;
     std::condition_variable wake;
     std::function<std::string()> waits_for;  // set while asleep
-    std::size_t steps = 0;
+    std::size_t steps = 0, rounds = 0;
     bool asleep = false;
     bool left = false;
   };
@@ -99,7 +76,7 @@ class ThreadWorld {
   void fail(int rank, const std::string& message);
   void leave(int rank);
   void throw_if_failed(int rank) const;
-  void check_agreement(const Rendezvous& rendezvous, std::size_t member, const CollectiveCall& call) const;
+  void check_agreement(const Meeting& meeting, std::size_t member, const CollectiveCall& call) const;
   bool all_stuck() const;
   void declare_deadlock(int noticed_by);
 
@@ -107,7 +84,8 @@ class ThreadWorld {
   mutable std::mutex mutex_;  // guards everything below but the atomics
   std::vector<std::unique_ptr<Member>> members_;
   std::vector<Group> groups_;
-  std::map<std::pair<GroupId, std::uint32_t>, Ticket> open_;
+  std::map<std::pair<GroupId, std::uint32_t>, std::shared_ptr<Meeting>> open_;
+  std::map<std::size_t, Round> rounds_;
   std::vector<Clock::time_point> step_starts_;
   int failed_rank_ = -1;
   bool deadlocked_ = false;

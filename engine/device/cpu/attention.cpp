@@ -18,8 +18,8 @@ void for_each_head(const AttentionView& view, Body body) {
 void attention_scores(const KernelCall& call) {
   call.expect_operands(2);
   const AttentionView view(call);
-  const float* qkv = call.f32(0, view.qkv_elements());
-  float* scores = call.f32(1, view.score_elements());  // [b, a, s, s]
+  const float* qkv = call.in(0, view.qkv_elements());
+  float* scores = call.out(1, view.score_elements());  // [b, a, s, s]
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.s, view.d, view.scale, 0}, {qkv + view.q(i, j), view.qkv_stride(), false},
            {qkv + view.k(i, j), view.qkv_stride(), true}, scores + view.scores(i, j), view.s);
@@ -29,9 +29,9 @@ void attention_scores(const KernelCall& call) {
 void attention_scores_backward_q(const KernelCall& call) {  // dQ = scale dS K
   call.expect_operands(3);
   const AttentionView view(call);
-  const float* dscores = call.f32(0, view.score_elements());
-  const float* qkv = call.f32(1, view.qkv_elements());
-  float* dqkv = call.f32(2, view.qkv_elements());
+  const float* dscores = call.in(0, view.score_elements());
+  const float* qkv = call.in(1, view.qkv_elements());
+  float* dqkv = call.inout(2, view.qkv_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.d, view.s, view.scale, 0}, {dscores + view.scores(i, j), view.s, false},
            {qkv + view.k(i, j), view.qkv_stride(), false}, dqkv + view.q(i, j), view.qkv_stride());
@@ -41,9 +41,9 @@ void attention_scores_backward_q(const KernelCall& call) {  // dQ = scale dS K
 void attention_scores_backward_k(const KernelCall& call) {  // dK = scale dS^T Q
   call.expect_operands(3);
   const AttentionView view(call);
-  const float* dscores = call.f32(0, view.score_elements());
-  const float* qkv = call.f32(1, view.qkv_elements());
-  float* dqkv = call.f32(2, view.qkv_elements());
+  const float* dscores = call.in(0, view.score_elements());
+  const float* qkv = call.in(1, view.qkv_elements());
+  float* dqkv = call.inout(2, view.qkv_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.d, view.s, view.scale, 0}, {dscores + view.scores(i, j), view.s, true},
            {qkv + view.q(i, j), view.qkv_stride(), false}, dqkv + view.k(i, j), view.qkv_stride());
@@ -53,9 +53,9 @@ void attention_scores_backward_k(const KernelCall& call) {  // dK = scale dS^T Q
 void attention_context(const KernelCall& call) {  // ctx = P V
   call.expect_operands(3);
   const AttentionView view(call);
-  const float* probabilities = call.f32(0, view.score_elements());
-  const float* qkv = call.f32(1, view.qkv_elements());
-  float* context = call.f32(2, view.context_elements());  // [s, b, a d]
+  const float* probabilities = call.in(0, view.score_elements());
+  const float* qkv = call.in(1, view.qkv_elements());
+  float* context = call.out(2, view.context_elements());  // [s, b, a d]
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.d, view.s, 1, 0}, {probabilities + view.scores(i, j), view.s, false},
            {qkv + view.v(i, j), view.qkv_stride(), false}, context + view.context(i, j), view.context_stride());
@@ -65,9 +65,9 @@ void attention_context(const KernelCall& call) {  // ctx = P V
 void attention_context_backward_p(const KernelCall& call) {  // dP = dctx V^T
   call.expect_operands(3);
   const AttentionView view(call);
-  const float* dcontext = call.f32(0, view.context_elements());
-  const float* qkv = call.f32(1, view.qkv_elements());
-  float* dprobabilities = call.f32(2, view.score_elements());
+  const float* dcontext = call.in(0, view.context_elements());
+  const float* qkv = call.in(1, view.qkv_elements());
+  float* dprobabilities = call.out(2, view.score_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.s, view.d, 1, 0}, {dcontext + view.context(i, j), view.context_stride(), false},
            {qkv + view.v(i, j), view.qkv_stride(), true}, dprobabilities + view.scores(i, j), view.s);
@@ -77,9 +77,9 @@ void attention_context_backward_p(const KernelCall& call) {  // dP = dctx V^T
 void attention_context_backward_v(const KernelCall& call) {  // dV = P^T dctx
   call.expect_operands(3);
   const AttentionView view(call);
-  const float* probabilities = call.f32(0, view.score_elements());
-  const float* dcontext = call.f32(1, view.context_elements());
-  float* dqkv = call.f32(2, view.qkv_elements());
+  const float* probabilities = call.in(0, view.score_elements());
+  const float* dcontext = call.in(1, view.context_elements());
+  float* dqkv = call.inout(2, view.qkv_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
     matmul({view.s, view.d, view.s, 1, 0}, {probabilities + view.scores(i, j), view.s, true},
            {dcontext + view.context(i, j), view.context_stride(), false}, dqkv + view.v(i, j), view.qkv_stride());

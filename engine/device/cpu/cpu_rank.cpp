@@ -60,7 +60,7 @@ std::span<std::byte> CpuRank::bytes(const Operand& operand) {
   return whole.subspan(operand.offset, operand.bytes);
 }
 
-void CpuRank::run_step(ThreadWorld& world) {
+void CpuRank::run_step(Communicator& world) {
   cpu::use_one_thread();
   groups_.clear();
   for (const Group& group : program_.groups) groups_.push_back(world.join(group));
@@ -88,7 +88,7 @@ void CpuRank::run_step(ThreadWorld& world) {
   for (const Span& span : timeline_.spans) timeline_.end = std::max(timeline_.end, span.end);
 }
 
-bool CpuRank::advance(StreamKind kind, ThreadWorld& world) {
+bool CpuRank::advance(StreamKind kind, Communicator& world) {
   Stream& stream = streams_[static_cast<std::size_t>(kind)];
   if (stream.next == stream.ops.size()) return false;
   const OpId id = stream.ops[stream.next];
@@ -124,12 +124,12 @@ bool CpuRank::waits_met(const Op& op) const {
 void CpuRank::compute(OpId id) {
   const Op& op = program_.ops[id];
   Span& span = timeline_.spans[id];
-  span.ready = span.start = since_start(ThreadWorld::Clock::now());
-  cpu::run_kernel({program_.shape_of(op), {operands_.data() + op.first_operand, op.operand_count}, op.layer});
-  span.end = since_start(ThreadWorld::Clock::now());
+  span.ready = span.start = since_start(Communicator::Clock::now());
+  cpu::run_kernel({program_.shape_of(op), {operands_.data() + op.first_operand, op.operand_count}, op.layer, staging_});
+  span.end = since_start(Communicator::Clock::now());
 }
 
-void CpuRank::post(OpId id, Stream& stream, ThreadWorld& world) {
+void CpuRank::post(OpId id, Stream& stream, Communicator& world) {
   const Op& op = program_.ops[id];
   const OpShape& shape = program_.shape_of(op);
   CHECK(op.group < program_.groups.size()) << "a communication op without a group";
@@ -159,7 +159,7 @@ void CpuRank::post(OpId id, Stream& stream, ThreadWorld& world) {
     case OpKind::send: call.input = part(0, elements); break;
     default: call.output = part(0, elements); break;
   }
-  timeline_.spans[id].ready = since_start(ThreadWorld::Clock::now());
+  timeline_.spans[id].ready = since_start(Communicator::Clock::now());
   stream.ticket = world.arrive(rank(), groups_[op.group], op.group_sequence, call);
 }
 
@@ -213,7 +213,7 @@ std::string CpuRank::describe(OpId id) const {
   return text + ")";
 }
 
-std::string CpuRank::what_it_waits_for(const ThreadWorld& world) const {
+std::string CpuRank::what_it_waits_for(const Communicator& world) const {
   std::string text;
   for (int kind = 0; kind < kStreams; ++kind) {
     const Stream& stream = streams_[static_cast<std::size_t>(kind)];
@@ -232,7 +232,7 @@ std::string CpuRank::what_it_waits_for(const ThreadWorld& world) const {
   return text;
 }
 
-Picoseconds CpuRank::since_start(ThreadWorld::Clock::time_point time) const {
+Picoseconds CpuRank::since_start(Communicator::Clock::time_point time) const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time - step_start_).count() * 1000;
 }
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/threads/thread_world.h"
+#include "engine/comm/communicator.h"
+#include "engine/device/cpu/kernel_call.h"
 #include "engine/program/program.h"
 #include "engine/program/tensor.h"
 #include "engine/program/timeline.h"
@@ -44,9 +45,9 @@ class CpuRank {
   float* data(const Tensor& tensor) { return view<float>(tensor).data(); }
   float* data(const Operand& operand) { return reinterpret_cast<float*>(bytes(operand).data()); }
 
-  /// Runs every op once. All ranks of `world` call it on a thread of their own, inside ThreadWorld::run_as.
+  /// Runs every op once. All ranks of `world` call it on a thread of their own, inside run_as where they are threads.
   /// Throws with rank and op in front of what went wrong; Error (run) on deadlock or when a peer failed.
-  void run_step(ThreadWorld& world);
+  void run_step(Communicator& world);
 
   /// Real time of the last step; the origin is when the first rank began it. A compute op's `ready` is its start.
   const Timeline& timeline() const { return timeline_; }
@@ -58,7 +59,7 @@ class CpuRank {
   struct Stream {
     std::vector<OpId> ops;
     std::size_t next = 0;
-    ThreadWorld::Ticket ticket;  // of the head op, once posted
+    Communicator::Ticket ticket;  // of the head op, once posted
   };
   /// Which buffers an op brings to life or lets die, for Poison.
   struct Lifetime {
@@ -66,10 +67,10 @@ class CpuRank {
     std::uint32_t begun = 0, ended = 0;
   };
 
-  bool advance(StreamKind kind, ThreadWorld& world);
+  bool advance(StreamKind kind, Communicator& world);
   bool waits_met(const Op& op) const;
   void compute(OpId id);
-  void post(OpId id, Stream& stream, ThreadWorld& world);
+  void post(OpId id, Stream& stream, Communicator& world);
   void finish(OpId id, Stream& stream);
   void begin_touch(OpId id);
   void end_touch(OpId id);
@@ -77,18 +78,19 @@ class CpuRank {
   void for_each_mortal_buffer(OpId id, Body body);
   void poison(BufferId buffer);
   std::string describe(OpId id) const;
-  std::string what_it_waits_for(const ThreadWorld& world) const;
-  Picoseconds since_start(ThreadWorld::Clock::time_point time) const;
+  std::string what_it_waits_for(const Communicator& world) const;
+  Picoseconds since_start(Communicator::Clock::time_point time) const;
 
   const Program& program_;
   const Poison poison_;
   std::vector<std::unique_ptr<std::byte, Free>> arenas_;  // by purpose
   std::vector<std::span<std::byte>> operands_;            // by operand of the Program
   std::vector<Stream> streams_;                           // by StreamKind
-  std::vector<ThreadWorld::GroupId> groups_;              // by group of the Program, in the world of this step
+  std::vector<Communicator::GroupId> groups_;              // by group of the Program, in the world of this step
   std::vector<std::uint8_t> done_;                        // by op
   std::vector<Lifetime> lifetimes_;                       // by buffer
-  ThreadWorld::Clock::time_point step_start_;
+  cpu::Staging staging_;
+  Communicator::Clock::time_point step_start_;
   Timeline timeline_;
 };
 

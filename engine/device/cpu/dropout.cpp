@@ -53,8 +53,8 @@ DropoutMask mask_of(const KernelCall& call, std::size_t samples_operand) {
 void dropout(const KernelCall& call) {
   call.expect_operands(call.shape.stores_mask ? 4 : 3);
   const std::int64_t n = element_count(call);
-  const float* x = call.f32(0, n);
-  float* y = call.f32(2, n);
+  const float* x = call.in(0, n);
+  float* y = call.out(2, n);
   std::uint8_t* stored = call.shape.stores_mask ? call.operand<std::uint8_t>(3, n) : nullptr;
   for_each_row(call, mask_of(call, 1), [&](std::int64_t offset, std::int64_t count, const float* factors) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -68,8 +68,8 @@ void dropout(const KernelCall& call) {
 void dropout_backward(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t n = element_count(call);
-  const float* dy = call.f32(0, n);
-  float* dx = call.f32(2, n);
+  const float* dy = call.in(0, n);
+  float* dx = call.out(2, n);
   if (call.shape.stores_mask) {
     const std::uint8_t* mask = call.operand<const std::uint8_t>(1, n);
     const float scale = 1.0f / (1.0f - call.scalar(0));
@@ -85,10 +85,10 @@ void bias_dropout_add(const KernelCall& call) {
   call.expect_operands(call.shape.stores_mask ? 6 : 5);
   CHECK(!of_attention(call)) << "attention probabilities have neither bias nor residual";
   const std::int64_t n = element_count(call);
-  const float* x = call.f32(0, n);                 // [s_, b, cols]
-  const float* bias = call.f32(1, call.dim(2));    // [cols]
-  const float* residual = call.f32(2, n);          // [s_, b, cols]
-  float* y = call.f32(4, n);                       // [s_, b, cols]
+  const float* x = call.in(0, n);                 // [s_, b, cols]
+  const float* bias = call.in(1, call.dim(2));    // [cols]
+  const float* residual = call.in(2, n);          // [s_, b, cols]
+  float* y = call.out(4, n);                       // [s_, b, cols]
   std::uint8_t* stored = call.shape.stores_mask ? call.operand<std::uint8_t>(5, n) : nullptr;
   for_each_row(call, mask_of(call, 3), [&](std::int64_t offset, std::int64_t count, const float* factors) {
     for (std::int64_t i = 0; i < count; ++i) {

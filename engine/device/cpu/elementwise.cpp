@@ -24,9 +24,9 @@ float gelu_slope(float x) {
 void bias_add(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* x = call.f32(0, rows * cols);
-  const float* bias = call.f32(1, cols);
-  float* y = call.f32(2, rows * cols);
+  const float* x = call.in(0, rows * cols);
+  const float* bias = call.in(1, cols);
+  float* y = call.out(2, rows * cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t i = 0; i < cols; ++i) y[row * cols + i] = x[row * cols + i] + bias[i];
   }
@@ -35,8 +35,8 @@ void bias_add(const KernelCall& call) {
 void bias_gradient(const KernelCall& call) {
   call.expect_operands(2);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* dy = call.f32(0, rows * cols);
-  float* dbias = call.f32(1, cols);
+  const float* dy = call.in(0, rows * cols);
+  float* dbias = call.inout(1, cols);
   std::vector<double> sums(static_cast<std::size_t>(cols));
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t i = 0; i < cols; ++i) sums[static_cast<std::size_t>(i)] += dy[row * cols + i];
@@ -47,26 +47,26 @@ void bias_gradient(const KernelCall& call) {
 void gelu(const KernelCall& call) {
   call.expect_operands(2);
   const std::int64_t n = call.dim(0) * call.dim(1);
-  const float* x = call.f32(0, n);
-  float* y = call.f32(1, n);
+  const float* x = call.in(0, n);
+  float* y = call.out(1, n);
   for (std::int64_t i = 0; i < n; ++i) y[i] = gelu_of(x[i]);
 }
 
 void gelu_backward(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t n = call.dim(0) * call.dim(1);
-  const float* dy = call.f32(0, n);
-  const float* x = call.f32(1, n);
-  float* dx = call.f32(2, n);
+  const float* dy = call.in(0, n);
+  const float* x = call.in(1, n);
+  float* dx = call.out(2, n);
   for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] * gelu_slope(x[i]);
 }
 
 void bias_gelu(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* x = call.f32(0, rows * cols);
-  const float* bias = call.f32(1, cols);
-  float* y = call.f32(2, rows * cols);
+  const float* x = call.in(0, rows * cols);
+  const float* bias = call.in(1, cols);
+  float* y = call.out(2, rows * cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t i = 0; i < cols; ++i) y[row * cols + i] = gelu_of(x[row * cols + i] + bias[i]);
   }
@@ -75,10 +75,10 @@ void bias_gelu(const KernelCall& call) {
 void bias_gelu_backward(const KernelCall& call) {
   call.expect_operands(4);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* dy = call.f32(0, rows * cols);
-  const float* x = call.f32(1, rows * cols);
-  const float* bias = call.f32(2, cols);
-  float* dx = call.f32(3, rows * cols);
+  const float* dy = call.in(0, rows * cols);
+  const float* x = call.in(1, rows * cols);
+  const float* bias = call.in(2, cols);
+  float* dx = call.out(3, rows * cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t i = 0; i < cols; ++i) {
       dx[row * cols + i] = dy[row * cols + i] * gelu_slope(x[row * cols + i] + bias[i]);
@@ -89,36 +89,34 @@ void bias_gelu_backward(const KernelCall& call) {
 void add(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t n = call.dim(0);
-  const float* a = call.f32(0, n);
-  const float* b = call.f32(1, n);
-  float* y = call.f32(2, n);
+  const float* a = call.in(0, n);
+  const float* b = call.in(1, n);
+  float* y = call.out(2, n);
   for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
 void cast(const KernelCall& call) {
   call.expect_operands(2);
   const std::int64_t n = call.dim(0);
-  CHECK(call.shape.dtype == DType::fp32 && call.shape.out_dtype == DType::fp32)
-      << "device cpu casts fp32 to fp32, not " << name_of(call.shape.dtype) << " to " << name_of(call.shape.out_dtype);
-  const float* x = call.f32(0, n);
-  float* y = call.f32(1, n);
+  const float* x = call.in(0, n);
+  float* y = call.out(1, n);
   std::memmove(y, x, static_cast<std::size_t>(n) * sizeof(float));
 }
 
 void fill(const KernelCall& call) {
   call.expect_operands(1);
-  std::fill_n(call.f32(0, call.dim(0)), call.dim(0), call.scalar(0));
+  std::fill_n(call.out(0, call.dim(0)), call.dim(0), call.scalar(0));
 }
 
 void pack(const KernelCall& call) {
   CHECK(call.operands.size() >= 2) << "pack takes at least one input and an output";
   const std::size_t inputs = call.operands.size() - 1;
-  float* y = call.f32(inputs, call.dim(0));
+  float* y = call.out(inputs, call.dim(0));
   std::int64_t at = 0;
   for (std::size_t input = 0; input < inputs; ++input) {
-    const std::int64_t count = call.elements(input);
+    const std::int64_t count = call.elements(input, call.shape.dtype);
     CHECK(at + count <= call.dim(0)) << "pack: inputs exceed " << call.dim(0) << " elements";
-    std::copy_n(call.f32(input, count), count, y + at);
+    std::copy_n(call.in(input, count), count, y + at);
     at += count;
   }
   CHECK(at == call.dim(0)) << "pack: inputs have " << at << " elements, the output " << call.dim(0);
@@ -126,12 +124,12 @@ void pack(const KernelCall& call) {
 
 void unpack(const KernelCall& call) {
   CHECK(call.operands.size() >= 2) << "unpack takes an input and at least one output";
-  const float* x = call.f32(0, call.dim(0));
+  const float* x = call.in(0, call.dim(0));
   std::int64_t at = 0;
   for (std::size_t output = 1; output < call.operands.size(); ++output) {
-    const std::int64_t count = call.elements(output);
+    const std::int64_t count = call.elements(output, call.shape.out_dtype);
     CHECK(at + count <= call.dim(0)) << "unpack: outputs exceed " << call.dim(0) << " elements";
-    std::copy_n(x + at, count, call.f32(output, count));
+    std::copy_n(x + at, count, call.out(output, count));
     at += count;
   }
   CHECK(at == call.dim(0)) << "unpack: outputs have " << at << " elements, the input " << call.dim(0);

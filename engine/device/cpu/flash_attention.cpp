@@ -82,9 +82,9 @@ void flash_attention(const KernelCall& call) {
   call.expect_operands(4);
   const AttentionView view(call);
   const bool causal = call.shape.causal;
-  const float* qkv = call.f32(0, view.qkv_elements());
+  const float* qkv = call.in(0, view.qkv_elements());
   const std::optional<DropoutMask> mask = mask_of(call, 1);
-  float* context = call.f32(2, view.context_elements());
+  float* context = call.out(2, view.context_elements());
   float* lse = call.f32(3, view.lse_elements());  // [b, a, s]
 
   std::vector<float> scores(kTile * kTile), factors(kTile), maximum(kTile), sum(kTile);
@@ -131,12 +131,12 @@ void flash_attention_backward(const KernelCall& call) {
   call.expect_operands(6);
   const AttentionView view(call);
   const bool causal = call.shape.causal;
-  const float* dcontext = call.f32(0, view.context_elements());
-  const float* context = call.f32(1, view.context_elements());
-  const float* qkv = call.f32(2, view.qkv_elements());
+  const float* dcontext = call.in(0, view.context_elements());
+  const float* context = call.in(1, view.context_elements());
+  const float* qkv = call.in(2, view.qkv_elements());
   const float* lse = call.f32(3, view.lse_elements());
   const std::optional<DropoutMask> mask = mask_of(call, 4);
-  float* dqkv = call.f32(5, view.qkv_elements());
+  float* dqkv = call.out(5, view.qkv_elements());
   std::fill_n(dqkv, view.qkv_elements(), 0.0f);
 
   const std::int64_t stride = view.qkv_stride(), context_stride = view.context_stride();

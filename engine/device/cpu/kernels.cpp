@@ -3,14 +3,9 @@
 namespace benchsuite::cpu {
 namespace {
 
-bool computable(DType type) { return type == DType::fp32 || type == DType::int32 || type == DType::uint8; }
+bool computable(DType type) { return type == DType::fp32 || type == DType::bf16; }
 
-}  // namespace
-
-void run_kernel(const KernelCall& call) {
-  CHECK(computable(call.shape.dtype) && computable(call.shape.out_dtype))
-      << "device cpu computes in fp32, not from " << name_of(call.shape.dtype) << " to "
-      << name_of(call.shape.out_dtype) << " (" << name_of(call.shape.kind) << ")";
+void dispatch(const KernelCall& call) {
   switch (call.shape.kind) {
     case OpKind::gemm: return gemm(call);
     case OpKind::attention_scores: return attention_scores(call);
@@ -57,6 +52,17 @@ void run_kernel(const KernelCall& call) {
     case OpKind::receive: break;
   }
   CHECK(false) << name_of(call.shape.kind) << " is not a compute op";
+}
+
+}  // namespace
+
+void run_kernel(const KernelCall& call) {
+  CHECK(computable(call.shape.dtype) && computable(call.shape.out_dtype))
+      << "device cpu computes in fp32 and bf16, not from " << name_of(call.shape.dtype) << " to "
+      << name_of(call.shape.out_dtype) << " (" << name_of(call.shape.kind) << ")";
+  call.staging.clear();
+  dispatch(call);
+  call.staging.finish();
 }
 
 }  // namespace benchsuite::cpu

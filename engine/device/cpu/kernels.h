@@ -1,5 +1,7 @@
-// The compute ops of engine/device/op_table.h in fp32. Forward stands beside backward.
+// The compute ops of engine/device/op_table.h in fp32 and bf16. Forward stands beside backward.
 //
+// bf16 is a storage type: operands are widened, all arithmetic is that of fp32, results are rounded once (kernel_call.h).
+// Cross-entropy, statistics, log-sum-exp, moments and masters are fp32 in both.
 // Every kernel is deterministic: a result is a function of the operands and never of threads or time. Sums over rows or
 // columns run in double, products in fp32. An output may lie in the place of an input of the same size where the kernel
 // is elementwise or row-wise (layernorm, softmax and their backward passes included).
@@ -9,7 +11,8 @@
 
 namespace benchsuite::cpu {
 
-/// Runs any compute op. Throws on a communication op, on a dtype other than fp32 and on operands of the wrong size.
+/// Runs any compute op. Throws on a communication op, on dtypes other than fp32 and bf16 and on operands of the wrong
+/// size.
 void run_kernel(const KernelCall& call);
 
 // matmul.cpp

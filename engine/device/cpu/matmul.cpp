@@ -53,9 +53,9 @@ void gemm(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t m = call.dim(0), n = call.dim(1), k = call.dim(2);
   const std::int64_t batch = std::max<std::int64_t>(call.dim(3), 1);
-  const float* a = call.f32(0, batch * m * k);  // [batch, m, k], or [batch, k, m] when transposed
-  const float* b = call.f32(1, batch * k * n);  // [batch, k, n], or [batch, n, k] when transposed
-  float* c = call.f32(2, batch * m * n);        // [batch, m, n]
+  const float* a = call.in(0, batch * m * k);  // [batch, m, k], or [batch, k, m] when transposed
+  const float* b = call.in(1, batch * k * n);  // [batch, k, n], or [batch, n, k] when transposed
+  float* c = call.shape.accumulate ? call.inout(2, batch * m * n) : call.out(2, batch * m * n);  // [batch, m, n]
   const bool ta = call.shape.transpose_a, tb = call.shape.transpose_b;
   const Product product{m, n, k, 1.0f, call.shape.accumulate ? 1.0f : 0.0f};
   for (std::int64_t i = 0; i < batch; ++i) {

@@ -10,10 +10,10 @@ namespace benchsuite::cpu {
 void layernorm(const KernelCall& call) {
   call.expect_operands(5);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* x = call.f32(0, rows * cols);
-  const float* gamma = call.f32(1, cols);
-  const float* beta = call.f32(2, cols);
-  float* y = call.f32(3, rows * cols);
+  const float* x = call.in(0, rows * cols);
+  const float* gamma = call.in(1, cols);
+  const float* beta = call.in(2, cols);
+  float* y = call.out(3, rows * cols);
   float* stats = call.f32(4, rows * 2);  // mean, 1/sigma
   for (std::int64_t row = 0; row < rows; ++row) {
     const float* in = x + row * cols;
@@ -34,13 +34,13 @@ void layernorm(const KernelCall& call) {
 void layernorm_backward(const KernelCall& call) {
   call.expect_operands(7);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* dy = call.f32(0, rows * cols);
-  const float* x = call.f32(1, rows * cols);
-  const float* gamma = call.f32(2, cols);
+  const float* dy = call.in(0, rows * cols);
+  const float* x = call.in(1, rows * cols);
+  const float* gamma = call.in(2, cols);
   const float* stats = call.f32(3, rows * 2);
-  float* dx = call.f32(4, rows * cols);
-  float* dgamma = call.f32(5, cols);
-  float* dbeta = call.f32(6, cols);
+  float* dx = call.out(4, rows * cols);
+  float* dgamma = call.accumulator(5, cols);
+  float* dbeta = call.accumulator(6, cols);
   std::vector<double> gamma_sum(static_cast<std::size_t>(cols)), beta_sum(static_cast<std::size_t>(cols));
   for (std::int64_t row = 0; row < rows; ++row) {
     const float mean = stats[2 * row], inverse = stats[2 * row + 1];
@@ -71,8 +71,8 @@ void layernorm_backward(const KernelCall& call) {
 void softmax(const KernelCall& call) {
   call.expect_operands(2);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* scores = call.f32(0, rows * cols);
-  float* p = call.f32(1, rows * cols);
+  const float* scores = call.in(0, rows * cols);
+  float* p = call.out(1, rows * cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t kept = call.shape.causal ? row % cols + 1 : cols;
     const float* in = scores + row * cols;
@@ -93,9 +93,9 @@ void softmax(const KernelCall& call) {
 void softmax_backward(const KernelCall& call) {
   call.expect_operands(3);
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
-  const float* dp = call.f32(0, rows * cols);
-  const float* p = call.f32(1, rows * cols);
-  float* ds = call.f32(2, rows * cols);
+  const float* dp = call.in(0, rows * cols);
+  const float* p = call.in(1, rows * cols);
+  float* ds = call.out(2, rows * cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t kept = call.shape.causal ? row % cols + 1 : cols;
     const std::int64_t at = row * cols;

@@ -13,8 +13,8 @@ void sum_squares(const KernelCall& call) {
   ExactSum sum;
   const double weight = call.scalar(0);
   for (std::size_t input = 0; input < inputs; ++input) {
-    const std::int64_t count = call.elements(input);
-    const float* x = call.f32(input, count);
+    const std::int64_t count = call.elements(input, call.shape.dtype);
+    const float* x = call.in(input, count);
     for (std::int64_t i = 0; i < count; ++i) sum.add(weight * static_cast<double>(x[i]) * x[i]);
     elements += count;
   }
@@ -38,13 +38,13 @@ void adamw(const KernelCall& call) {
   const bool writes_parameters = call.operands.size() == 7;
   call.expect_operands(writes_parameters ? 7 : 6);
   const std::int64_t n = call.dim(0);
-  const float* gradient = call.f32(0, n);
+  const float* gradient = call.in(0, n);
   const float* scalars = call.f32(1, 5);  // lr, beta1, beta2, eps, step (from 1)
   const float clip = call.f32(2, 2)[1];   // norm, coefficient
   float* master = call.f32(3, n);
   float* first = call.f32(4, n);
   float* second = call.f32(5, n);
-  float* parameters = writes_parameters ? call.f32(6, n) : nullptr;
+  float* parameters = writes_parameters ? call.out(6, n) : nullptr;
 
   const double lr = scalars[0], beta1 = scalars[1], beta2 = scalars[2], step = scalars[4];
   const float eps = scalars[3], decay = static_cast<float>(lr * call.scalar(0));

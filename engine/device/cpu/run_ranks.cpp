@@ -3,6 +3,7 @@
 #include <exception>
 #include <thread>
 
+#include "engine/comm/threads/thread_world.h"
 #include "engine/core/error.h"
 
 namespace benchsuite {

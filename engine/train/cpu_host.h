@@ -1,0 +1,56 @@
+// What the host does for one rank of device cpu around a step: initial parameters and masters, inputs, step scalars.
+//
+// Initial values are functions of (seed, global index), samples of their global index, so every layout trains the same model
+// on the same samples. Sample k of a step (0 <= k < global_batch) goes to micro-batch i, replica r, place j in it with
+//   k = (i dp + r) b + j
+// Shared by cpu_training.h (tests, one call) and training_run.h (runs with data, checkpoints and processes).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "engine/device/cpu/cpu_rank.h"
+#include "engine/parallel/rank_grid.h"
+#include "engine/train/step.h"
+
+namespace benchsuite {
+
+/// Adds `by` to one element of a global parameter at the start: for difference quotients.
+struct Nudge {
+  std::string parameter;
+  std::int64_t index = 0;
+  float by = 0;
+};
+
+/// Initial value of element `index` of the global tensor `name`.
+float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t index, std::int64_t layers);
+
+/// Parameters start at their initial values (rounded in bf16), masters at the values themselves.
+void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
+                           const Nudge& nudge = {});
+
+/// Index of an element in its global tensor, row by row.
+template <class Body>
+void for_each_element(const Parameter& parameter, Body body) {
+  for (std::int64_t row = 0; row < parameter.rows; ++row) {
+    for (std::int64_t column = 0; column < parameter.columns; ++column) {
+      body(row * parameter.columns + column,
+           (parameter.first_row + row) * parameter.global_columns + parameter.first_column + column);
+    }
+  }
+}
+
+/// Puts the s + 1 tokens of a sample into `tokens`: inputs are the first s, labels the last s.
+using TokenSource = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens)>;
+
+struct StepScalars {
+  float learning_rate = 1e-3f, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f;
+};
+
+/// Fills the inputs of step `step` (from 0): samples step B .. step B + B - 1 of the source.
+void fill_inputs(CpuRank& rank, const StepBindings& bindings, const TrainConfig& config, const Coordinates& at,
+                 std::int64_t step, std::uint64_t seed, const TokenSource& source, const StepScalars& scalars);
+
+}  // namespace benchsuite

@@ -1,0 +1,191 @@
+#include "engine/train/stores.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace benchsuite {
+
+Slice owned_slice(const ModelContext& context, const Bucket& bucket) {
+  if (context.layout.zero_stage == 0) return {0, bucket.elements};
+  const std::int64_t count = div_exact(bucket.elements, context.layout.dp);
+  return {context.at.dp * count, count};
+}
+
+namespace {
+
+Tensor new_gradients(ModelContext& context, Term term, std::int64_t elements) {
+  return context.rec.allocate(Purpose::gradients, index_of(term), context.stack.gradient_dtype, {1, 1, 1, elements});
+}
+
+void zero(ModelContext& context, const Tensor& tensor) {
+  context.rec.record(
+      {.kind = OpKind::fill, .dtype = tensor.dtype, .out_dtype = tensor.dtype, .dims = {tensor.elements()}},
+      {writes(tensor)});
+}
+
+OpShape sum_over_replicas(OpKind kind, const Tensor& gradients) {
+  return {.kind = kind,
+          .dtype = gradients.dtype,
+          .out_dtype = gradients.dtype,
+          .reduction = Reduction::sum,
+          .dims = {gradients.elements()}};
+}
+
+/// Stages 0 and 1: whole accumulators, one reduction at the end of the step (or behind the last backward).
+class WholeGradients : public GradientStore {
+ public:
+  WholeGradients(ModelContext& context, std::vector<Bucket>& buckets) : context_(context), buckets_(buckets) {
+    for (Bucket& bucket : buckets_) {
+      bucket.gradients = new_gradients(context_, Term::gradient_bucket, bucket.elements);
+      bind_gradients(bucket, bucket.gradients);
+    }
+  }
+
+  void clear() override {
+    for (const Bucket& bucket : buckets_) zero(context_, bucket.gradients);
+  }
+  void begin_backward(Bucket&) override {}
+  void end_backward(Bucket& bucket, bool last_micro_batch) override {
+    if (last_micro_batch && overlaps(bucket)) reduce(bucket);
+  }
+  void finish(Bucket& bucket) override {
+    if (!overlaps(bucket)) reduce(bucket);
+  }
+
+  Tensor owned(const Bucket& bucket) const override {
+    const Slice mine = owned_slice(context_, bucket);
+    return bucket.gradients.flat_slice(mine.first, mine.count);
+  }
+  std::vector<Tensor> owned_parts(const Bucket&, const Parameter& parameter) const override {
+    return {parameter.gradient};
+  }
+
+ private:
+  bool overlaps(const Bucket& bucket) const {
+    return context_.stack.overlaps_gradient_reduction && !bucket.tied_embedding;
+  }
+
+  void reduce(const Bucket& bucket) {
+    if (context_.layout.dp == 1) return;
+    const OpContext before = context_.rec.at();
+    context_.rec.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
+    if (context_.layout.zero_stage == 0) {
+      context_.rec.communicate(StreamKind::data, context_.data_group,
+                               sum_over_replicas(OpKind::all_reduce, bucket.gradients), {updates(bucket.gradients)});
+    } else {
+      context_.rec.communicate(StreamKind::data, context_.data_group,
+                               sum_over_replicas(OpKind::reduce_scatter, bucket.gradients),
+                               {reads(bucket.gradients), writes(owned(bucket))});
+    }
+    context_.rec.at() = before;
+  }
+
+  ModelContext& context_;
+  std::vector<Bucket>& buckets_;
+};
+
+/// Stages 2 and 3: the gradients of a unit live while its backward runs; then they are reduce-scattered and added to the owned
+/// slice. The addition comes one unit later, so that the reduction runs behind the next unit's backward.
+class ScatteredGradients : public GradientStore {
+ public:
+  ScatteredGradients(ModelContext& context, std::vector<Bucket>& buckets) : context_(context), buckets_(buckets) {
+    for (Bucket& bucket : buckets_) {
+      if (bucket.tied_embedding) {
+        bucket.gradients = new_gradients(context_, Term::gradient_bucket, bucket.elements);
+        bind_gradients(bucket, bucket.gradients);
+        sums_.push_back({});
+      } else {
+        sums_.push_back(new_gradients(context_, Term::gradient_bucket, owned_slice(context_, bucket).count));
+      }
+    }
+  }
+
+  void clear() override {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) zero(context_, sums_[i].valid() ? sums_[i] : buckets_[i].gradients);
+  }
+
+  void begin_backward(Bucket& bucket) override {
+    if (bucket.tied_embedding) return;
+    bucket.gradients = new_gradients(context_, Term::unreduced_gradients, bucket.elements);
+    zero(context_, bucket.gradients);
+    bind_gradients(bucket, bucket.gradients);
+  }
+
+  void end_backward(Bucket& bucket, bool) override {
+    if (bucket.tied_embedding) return;
+    const OpContext before = context_.rec.at();
+    context_.rec.at().phase = Phase::gradient_sync;
+    context_.rec.at().site = Site::gradients;
+    Tensor mine = bucket.gradients;
+    if (context_.layout.dp > 1) {
+      mine = context_.rec.allocate(Purpose::communication, index_of(Term::reduced_gradients), mine.dtype,
+                                   {1, 1, 1, owned_slice(context_, bucket).count});
+      context_.rec.communicate(StreamKind::data, context_.data_group,
+                               sum_over_replicas(OpKind::reduce_scatter, bucket.gradients),
+                               {reads(bucket.gradients), writes(mine)});
+      context_.rec.release(bucket.gradients);
+    }
+    bucket.gradients = {};
+    pending_.push_back({index(bucket), mine});
+    const std::size_t behind = context_.stack.overlaps_gradient_reduction ? 1 : 0;
+    while (pending_.size() > behind) add_first();
+    context_.rec.at() = before;
+  }
+
+  void finish(Bucket& bucket) override {
+    while (!pending_.empty()) add_first();
+    if (!bucket.tied_embedding || context_.layout.dp == 1) return;
+    context_.rec.communicate(StreamKind::data, context_.data_group,
+                             sum_over_replicas(OpKind::reduce_scatter, bucket.gradients),
+                             {reads(bucket.gradients), writes(owned(bucket))});
+  }
+
+  Tensor owned(const Bucket& bucket) const override {
+    if (!bucket.tied_embedding) return sums_[index(bucket)];
+    const Slice mine = owned_slice(context_, bucket);
+    return bucket.gradients.flat_slice(mine.first, mine.count);
+  }
+
+  std::vector<Tensor> owned_parts(const Bucket& bucket, const Parameter& parameter) const override {
+    const Slice mine = owned_slice(context_, bucket);
+    for (const Bucket::Entry& entry : bucket.entries) {
+      if (entry.parameter != &parameter) continue;
+      const std::int64_t first = std::max(entry.first, mine.first);
+      const std::int64_t end = std::min(entry.first + parameter.elements(), mine.first + mine.count);
+      if (first >= end) return {};
+      return {owned(bucket).flat_slice(first - mine.first, end - first)};
+    }
+    return {};
+  }
+
+ private:
+  struct Pending {
+    std::size_t bucket;
+    Tensor reduced;  // [owned_slice.count]
+  };
+
+  std::size_t index(const Bucket& bucket) const { return static_cast<std::size_t>(&bucket - buckets_.data()); }
+
+  void add_first() {
+    const auto [bucket, reduced] = pending_.front();
+    pending_.pop_front();
+    const Tensor& sum = sums_[bucket];
+    context_.rec.record({.kind = OpKind::add, .dtype = sum.dtype, .out_dtype = sum.dtype, .dims = {sum.elements()}},
+                        {reads(sum), reads(reduced), writes(sum)});
+    context_.rec.release(reduced);
+  }
+
+  ModelContext& context_;
+  std::vector<Bucket>& buckets_;
+  std::vector<Tensor> sums_;  // by bucket, [owned_slice.count]; invalid for a tied embedding
+  std::deque<Pending> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientStore> make_gradient_store(ModelContext& context, std::vector<Bucket>& buckets) {
+  if (context.layout.zero_stage >= 2) return std::make_unique<ScatteredGradients>(context, buckets);
+  return std::make_unique<WholeGradients>(context, buckets);
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,127 @@
+// The spans of a step in a few bytes each. Passes repeat: coded as (category, length, change of micro-batch, change of
+// chunk), a step of thousands of spans has some hundred different ones.
+#include <algorithm>
+#include <map>
+
+#include "suite/report/html_parts.h"
+
+namespace benchsuite::html {
+namespace {
+
+constexpr std::int64_t kFinest = std::int64_t{1} << 22;  ///< quanta in a step
+constexpr std::size_t kTokens = 2048;
+constexpr std::size_t kOneByte = 224;
+constexpr std::size_t kNumbers = kOneByte + (256 - kOneByte) * 256;
+
+struct Token {
+  int category;
+  std::int64_t length;
+  std::int64_t micro_batch, chunk;  ///< changes
+
+  auto operator<=>(const Token&) const = default;
+};
+
+/// The lane from 0 to the step's end without gaps.
+std::vector<GanttSpan> filled(const StageResult& stage, Picoseconds step) {
+  std::vector<GanttSpan> sorted = stage.gantt, spans;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const GanttSpan& a, const GanttSpan& b) { return a.start < b.start; });
+  Picoseconds now = 0;
+  for (GanttSpan span : sorted) {
+    span.start = std::max(span.start, now);
+    span.end = std::min(span.end, step);
+    if (span.end <= span.start) continue;
+    if (span.start > now) spans.push_back({Category::bubble, -1, -1, now, span.start});
+    spans.push_back(span);
+    now = span.end;
+  }
+  if (now < step) spans.push_back({Category::bubble, -1, -1, now, step});
+  return spans;
+}
+
+std::vector<Token> tokens_of(const std::vector<GanttSpan>& spans, Picoseconds quantum) {
+  std::vector<Token> tokens;
+  std::int64_t drawn = 0, micro_batch = -1, chunk = -1;
+  for (const GanttSpan& span : spans) {
+    // Ends are rounded, not lengths: errors don't add up.
+    const std::int64_t end = (span.end + quantum / 2) / quantum;
+    if (end <= drawn) continue;
+    Token token{static_cast<int>(span.category), end - drawn, 0, 0};
+    if (span.category != Category::bubble) {  // waiting belongs to no micro-batch and changes none
+      token.micro_batch = span.micro_batch - micro_batch;
+      token.chunk = span.chunk - chunk;
+      micro_batch = span.micro_batch;
+      chunk = span.chunk;
+    }
+    tokens.push_back(token);
+    drawn = end;
+  }
+  return tokens;
+}
+
+std::string base64(const std::string& bytes) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve(bytes.size() * 4 / 3 + 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t have = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      group = group << 8 | (j < have ? static_cast<std::uint8_t>(bytes[i + j]) : std::uint32_t{0});
+    for (std::size_t j = 0; j < 4; ++j) text += j <= have ? letters[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string gantt_data(const VariantResult& variant) {
+  std::vector<std::vector<GanttSpan>> lanes;
+  for (const StageResult& stage : variant.stages) lanes.push_back(filled(stage, variant.step));
+  Picoseconds quantum = std::max<Picoseconds>(1, (variant.step + kFinest - 1) / kFinest);
+  std::vector<std::vector<Token>> coded(lanes.size());
+  std::map<Token, std::size_t> count;
+  for (;; quantum *= 2) {
+    count.clear();
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      coded[lane] = tokens_of(lanes[lane], quantum);
+      for (const Token& token : coded[lane]) ++count[token];
+    }
+    // No schedule needs more; a file made by hand may, and gets a coarser picture, at worst one colour a lane.
+    if (count.size() <= (quantum > variant.step / 1024 ? kNumbers : kTokens) || quantum > variant.step) break;
+  }
+  // The most frequent ones have the short numbers.
+  std::vector<std::pair<std::size_t, Token>> order;
+  for (const auto& [token, times] : count) order.emplace_back(times, token);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  order.resize(std::min(order.size(), kNumbers));
+  std::map<Token, std::size_t> number;
+  Page page;
+  page.add("{{\"step\":{},\"quantum\":{},\"stages\":[", variant.step, quantum);
+  for (std::size_t i = 0; i < variant.stages.size(); ++i) page.add("{}{}", i ? "," : "", variant.stages[i].stage);
+  page.raw("],\"tokens\":[");
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Token& token = order[i].second;
+    number.emplace(token, i);
+    page.add("{}{},{},{},{}", i ? "," : "", token.category, token.length, token.micro_batch, token.chunk);
+  }
+  page.raw("],\"lanes\":[");
+  for (std::size_t lane = 0; lane < coded.size(); ++lane) {
+    std::string bytes;
+    for (const Token& token : coded[lane]) {
+      const auto at = number.find(token);
+      if (at == number.end()) continue;
+      if (at->second < kOneByte) {
+        bytes += static_cast<char>(at->second);
+      } else {
+        bytes += static_cast<char>((at->second - kOneByte) / 256 + kOneByte);
+        bytes += static_cast<char>((at->second - kOneByte) % 256);
+      }
+    }
+    page.add("{}\"{}\"", lane ? "," : "", base64(bytes));
+  }
+  page.raw("]}");
+  return page.take();
+}
+
+}  // namespace benchsuite::html
