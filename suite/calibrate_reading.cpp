@@ -9,6 +9,8 @@ namespace benchsuite {
 
 namespace {
 
+constexpr double kTooFast = 1.3;
+
 std::string place_of(const CollectiveTable& table) {
   return fmt::format("{} line {}", table.file, table.rows.front().line);
 }
@@ -63,7 +65,8 @@ Judgement judge_table(const CollectiveTable& table, const ReadingOptions& option
   if (judgement.healthy() || !judgement.judged) return judgement;
   for (std::size_t i = 1; i < readings.size(); ++i) {
     const Judgement other = judge_collective(table, readings[i], hardware);
-    if (!other.judged || !other.healthy()) continue;
+    // Far above what that reading can do is no better a fit than far below.
+    if (!other.judged || !other.healthy() || other.plateau.value_or(0) > kTooFast) continue;
     const Reading &a = readings.front(), &b = readings[i];
     const bool op = a.op != b.op;
     throw Error({Violation{

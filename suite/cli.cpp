@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "suite/cli_review.h"
+#include "suite/history.h"
 #include "suite/outcome.h"
 #include "suite/verbs.h"
+#include "suite/verbs_hardware.h"
 #include "suite/version.h"
 
 namespace benchsuite {
@@ -21,9 +24,11 @@ struct Requests {
   RunRequest run;
   ReportRequest report;
   ValidateRequest validate;
+  HardwareRequests hardware;
   std::vector<std::string> injections;
+  ReviewRequests review;
   std::string device = "sim", progress = "auto";
-  bool keep_going = true;
+  bool keep_going = true, fail_fast = false, no_history = false;
 };
 
 void add_selection(CLI::App* verb, Selection& selection) {
@@ -43,6 +48,7 @@ void define_list(CLI::App& app, Requests& requests) {
       ->allow_extra_args(false);
   verb->add_flag("--json", requests.list.json, "As JSON");
   verb->add_flag("--long", requests.list.details, "With variants");
+  verb->add_flag("--suites", requests.list.suites, "The suites and the cases each means");
   verb->footer("Example:\n  benchsuite list --long");
 }
 
@@ -62,6 +68,22 @@ void define_run(CLI::App& app, Requests& requests) {
   verb->add_option("--tag", run.selection.tags, "Only cases with this tag (repeatable)")
       ->type_name("TAG")
       ->allow_extra_args(false);
+  verb->add_option("--suite", run.suite, "Cases and policy of cases/suites/NAME.json, or of a file")->type_name("NAME");
+  verb->add_option("--exclude", run.selection.exclude, "Glob of cases to leave out (repeatable)")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  verb->add_option("--variant", run.selection.variants,
+                   "Glob of variants: run only these; expectations that need others have no reference (repeatable)")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  verb->add_option("--resume", run.resume, "Finish a run that was stopped or killed: what it has is kept")
+      ->type_name("RUN");
+  verb->add_option("--failed", run.failed, "Run the failed cases of a run again, as they were asked for")
+      ->type_name("RUN");
+  run.history = kDefaultHistory;
+  verb->add_option("--history", run.history, "SQLite file that remembers results (default results/history.sqlite)")
+      ->type_name("FILE");
+  verb->add_flag("--no-history", requests.no_history, "Remember nothing");
   verb->add_option("--device", requests.device, "sim (default), cpu or cuda")->type_name("DEVICE");
   verb->add_option("--out", run.out, "Folder of this run (default results/TIME-ID, with results/latest pointing at it)")
       ->type_name("DIR");
@@ -81,7 +103,8 @@ void define_run(CLI::App& app, Requests& requests) {
       ->allow_extra_args(false);
   verb->add_flag("--require-reference", run.require_reference, "A case without a reference exits 4");
   verb->add_flag("--strict", run.strict, "Warnings, skips and missing references exit 1 too");
-  CLI::Option* fast = verb->add_flag("--fail-fast", run.fail_fast, "Stop after the first case that doesn't pass");
+  CLI::Option* fast = verb->add_flag("--fail-fast", requests.fail_fast, "Stop after the first case that fails");
+  verb->add_option("--maxfail", run.maxfail, "Stop after N cases that fail")->type_name("N")->excludes(fast);
   verb->add_flag("--keep-going", requests.keep_going, "Run every case whatever happens (default)")->excludes(fast);
   verb->add_option("--inject", requests.injections,
                    "Break the run on purpose, to see the expectations notice: drop-recomputed-collectives, "
@@ -94,6 +117,8 @@ void define_run(CLI::App& app, Requests& requests) {
       "  benchsuite run --case sp_recompute_13b\n"
       "  benchsuite run --case 'sp_*' --set layout.tp=8 --out /tmp/tp8\n"
       "  benchsuite run --case-file my.json --json - --quiet\n"
+      "  benchsuite run --suite nightly\n"
+      "  benchsuite run --resume results/latest\n"
       "Exit codes: 0 passed, 1 an expectation failed, 2 bad usage or configuration, 3 the run broke, 4 nothing to "
       "judge,\n"
       "5 everything skipped, 124 time limit, 130 interrupted, 143 terminated");
@@ -166,8 +191,12 @@ std::vector<std::string> names_of(const CLI::App& app) {
 /// The parser's complaint on one line, with a suggestion for a mistyped flag or verb.
 std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* at = &app;
-  for (const CLI::App* parsed : app.get_subcommands()) at = parsed;
-  const std::string help = "see " + std::string(at == &app ? "" : "benchsuite ") + at->get_name() + " --help";
+  std::string path = app.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  const std::string help = "see " + path + " --help";
   std::vector<std::string> unknown = app.remaining(true);
   if (!unknown.empty()) {
     const std::string word = unknown.front().substr(0, unknown.front().find('='));
@@ -185,6 +214,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv,
              const SimulateFunction& simulate, const std::atomic<int>& signal) {
   if (app.got_subcommand("list")) return verb_list(requests.list);
+  if (const auto code = run_review(app, requests.review, simulate)) return *code;
   if (app.got_subcommand("show")) {
     const Selection& selection = requests.show.selection;
     if (selection.names.empty() && selection.files.empty()) {
@@ -200,6 +230,7 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
     return verb_report(requests.report);
   }
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
+  if (const auto code = dispatch_hardware(app, requests.hardware)) return *code;
   read_injections(requests.injections, requests.run.options.injection);
   requests.run.options.device =
       choose<Device>("--device", requests.device, {{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}});
@@ -211,6 +242,12 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
     throw Error({Violation{"command line", "--timeout", fmt::format("{}", limit), "must be more than 0",
                            "give a number of seconds"}});
   }
+  if (requests.run.maxfail < 0) {
+    throw Error({Violation{"command line", "--maxfail", fmt::format("{}", requests.run.maxfail), "is negative",
+                           "give the number of failures to stop after"}});
+  }
+  if (requests.fail_fast) requests.run.maxfail = 1;
+  if (requests.no_history) requests.run.history.clear();
   requests.run.options.simulate = simulate;
   requests.run.argv = argv;
   return verb_run(requests.run, signal);
@@ -229,6 +266,8 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
   define_run(app, requests);
   define_report(app, requests);
   define_validate(app, requests);
+  define_review(app, requests.review);
+  define_hardware(app, requests.hardware);
 
   try {
     try {

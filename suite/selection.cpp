@@ -113,7 +113,9 @@ std::vector<SelectedCase> select_cases(const Selection& selection, const DataRoo
       SelectedCase next = select_case(file, name, sets, selection, root, problems);
       const bool tagged = selection.tags.empty() || has_tag(next.resolved.source, selection.tags);
       const bool any = !next.resolved.variants.empty() || problems.size() != before;
-      if (tagged && any && problems.size() == before) selected.push_back(std::move(next));
+      const auto& only = selection.only;
+      const bool wanted = only.empty() || std::find(only.begin(), only.end(), next.resolved.source.id) != only.end();
+      if (tagged && any && wanted && problems.size() == before) selected.push_back(std::move(next));
     } catch (const Error& error) {
       if (error.kind() == Error::Kind::io) {
         problems.push_back({"command line", "--case-file", file, error.what(), "check its permissions"});

@@ -16,6 +16,7 @@ struct Selection {
   std::vector<std::string> tags;   ///< cases that carry one of these
   std::vector<std::string> exclude;   ///< globs of cases that are left out
   std::vector<std::string> variants;  ///< globs: only these variants are run; empty: all
+  std::vector<std::string> only;      ///< ids: of what the above select, only these; empty: all
   bool skip_own_hardware = false;  ///< leave out variants that choose their own hardware: a --set would make them equal
   std::vector<std::string> sets;   ///< KEY=VALUE, put into every variant
 };

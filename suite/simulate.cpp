@@ -79,7 +79,11 @@ std::vector<CommunicationTime> expected_communication(const TrainConfig& config)
                                (volume.recomputed ? " (recomputed)" : "");
       auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == kind; });
       if (found == kinds.end()) found = kinds.insert(kinds.end(), {.kind = kind, .expected_bytes = 0});
-      found->expected_bytes += volume.bytes / stages;
+      if (volume.bytes < 0 || found->expected_bytes < 0) {
+        found->expected_bytes = -1;  // no closed formula for a part of it
+      } else {
+        found->expected_bytes += volume.bytes / stages;
+      }
     }
   }
   return kinds;

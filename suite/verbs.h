@@ -13,7 +13,7 @@ namespace benchsuite {
 
 struct ListRequest {
   std::vector<std::string> tags;
-  bool json = false, details = false;
+  bool json = false, details = false, suites = false;
 };
 int verb_list(const ListRequest& request);
 
@@ -27,10 +27,15 @@ enum class Progress : std::uint8_t { automatic, plain, none };
 
 struct RunRequest {
   Selection selection;
+  std::string suite;    ///< name or file of a suite
+  std::string resume;   ///< folder of a run that was stopped: finish it
+  std::string failed;   ///< folder of a run: run its failed cases again
+  int maxfail = 0;      ///< stop after this many cases that fail; 0: run all
+  std::string history;  ///< SQLite file; empty: none
   std::string out;
   std::string json;  ///< "-": result.json on standard output, human text on standard error; or a file
   RunOptions options;
-  bool trace = false, quiet = false, no_color = false, fail_fast = false, strict = false, require_reference = false;
+  bool trace = false, quiet = false, no_color = false, strict = false, require_reference = false;
   Progress progress = Progress::automatic;
   std::vector<std::string> fail_on;
   std::vector<std::string> argv;

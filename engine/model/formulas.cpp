@@ -154,8 +154,9 @@ double state_bytes_per_parameter(const Layout& layout, const Stack& stack) {
   const double parameter = static_cast<double>(size_of(layout.precision));
   const double gradient = static_cast<double>(size_of(stack.gradient_dtype));
   const double optimizer = (master ? 4 : 0) + 8;
-  const double shards = layout.zero_stage >= 1 ? static_cast<double>(layout.dp * layout.cp) : 1;
-  return parameter + gradient + optimizer / shards;
+  const auto replicas = static_cast<double>(layout.dp * layout.cp);
+  const auto shards_from = [&](int stage) { return layout.zero_stage >= stage ? replicas : 1; };
+  return parameter / shards_from(3) + gradient / shards_from(2) + optimizer / shards_from(1);
 }
 
 namespace {
@@ -229,6 +230,10 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
     const double w = static_cast<double>(size_of(stack.gradient_dtype));
     const double elements = static_cast<double>(layers) * 6 * static_cast<double>(model.hidden) +
                             (last ? 2 * static_cast<double>(model.hidden) : 0);
+    if (layout.zero_stage >= 2 && n.d > 1) {  // only what a rank owns, and slices cut parameters anywhere
+      volumes.list.push_back({GroupKind::tensor, OpKind::all_reduce, Site::gradients, false, -1, 1, "by slices"});
+      return;
+    }
     volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::gradients, 2 * (n.t - 1) / n.t * w * elements, 1,
                 last ? "2 (t-1)/t w (6 h L/p + 2 h)" : "2 (t-1)/t w 6 h L/p");
   }
@@ -247,6 +252,41 @@ void add_pipeline(Volumes& volumes, const Letters& n, std::int64_t stage) {
               backward, (stage == 0 ? "m (v-1)" : "m v") + size);
 }
 
+/// ZeRO-2 and 3: gradients are reduced in every micro-batch, but for the tied embedding's. ZeRO-3 gathers parameters for each
+/// use; how often is a formula only when nothing is prefetched, kept for reuse or persistent.
+void add_sharded(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout, const Stack& stack,
+                 std::int64_t stage) {
+  const double w = static_cast<double>(size_of(stack.gradient_dtype));
+  const double ring = (n.d - 1) / n.d;
+  const auto m = static_cast<double>(n.m);
+  const bool first = stage == 0, last = stage == n.p - 1;
+  const auto all = static_cast<double>(rank_parameters(model, layout, stage).total());
+  const double words = first || last ? static_cast<double>(padded_vocab(model.vocab, layout.tp)) * n.h / n.t : 0;
+  volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * (m * (all - words) + words), -1,
+              "(d-1)/d w (m (N - V h/t) + V h/t)");
+  if (layout.zero_stage == 2) {
+    volumes.add(GroupKind::data, OpKind::all_gather, Site::optimizer, ring * n.e * all, -1, "(d-1)/d e N");
+    return;
+  }
+  const ShardedParameterConfig& sharded = stack.sharded_parameters;
+  if (sharded.prefetch_elements > 0 || sharded.max_reuse_distance > 0 || sharded.persistence_threshold > 0) {
+    volumes.list.push_back({GroupKind::parameters, OpKind::all_gather, Site::optimizer, false, -1, -1, "by use order"});
+    return;
+  }
+  const double ends = (first ? n.s * n.h : 0) + (last ? 2 * n.h : 0);
+  double again = 0;  // share of the layers whose forward runs again
+  if (layout.recompute.granularity == RecomputeGranularity::full) {
+    again = layout.recompute.method == RecomputeMethod::uniform
+                ? 1
+                : static_cast<double>(std::min(layout.recompute.num_layers, n.layers_per_chunk)) /
+                      static_cast<double>(n.layers_per_chunk);
+  }
+  const double word_uses = first && last ? 4 : 2;
+  volumes.add(GroupKind::parameters, OpKind::all_gather, Site::optimizer,
+              ring * n.e * m * ((2 + again) * (all - words - ends) + 2 * ends + word_uses * words), -1,
+              "(d-1)/d e m (2 or 3 per layer, 2 per end, 2 or 4 of the words)");
+}
+
 void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout,
                    const Stack& stack, std::int64_t stage) {
   const double w = static_cast<double>(size_of(stack.gradient_dtype));
@@ -261,6 +301,7 @@ void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model,
     volumes.add(GroupKind::data, OpKind::all_reduce, Site::gradients, 2 * ring * w * parameters, -1, "2 (d-1)/d w N");
     return;
   }
+  if (layout.zero_stage >= 2) return add_sharded(volumes, n, model, layout, stack, stage);
   volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * parameters, -1, "(d-1)/d w N");
   volumes.add(GroupKind::data, OpKind::all_gather, Site::optimizer, ring * n.e * parameters, -1, "(d-1)/d e N");
 }
@@ -270,7 +311,6 @@ void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model,
 std::vector<Volume> communication_volumes(const ModelConfig& model, const Layout& layout, const Stack& stack,
                                           std::int64_t stage) {
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
-  CHECK(layout.zero_stage <= 1) << "zero_stage " << layout.zero_stage;
   const Letters n(model, layout);
   Volumes volumes;
   if (layout.tp > 1) add_tensor(volumes, n, model, layout, stack, stage);
@@ -282,7 +322,9 @@ std::vector<Volume> communication_volumes(const ModelConfig& model, const Layout
 double sum_bytes(const std::vector<Volume>& volumes, GroupKind group, OpKind op, bool recomputed) {
   double bytes = 0;
   for (const Volume& volume : volumes) {
-    if (volume.group == group && volume.op == op && volume.recomputed == recomputed) bytes += volume.bytes;
+    if (volume.group == group && volume.op == op && volume.recomputed == recomputed && volume.bytes > 0) {
+      bytes += volume.bytes;
+    }
   }
   return bytes;
 }

@@ -56,7 +56,7 @@ struct Volume {
   OpKind op{};
   Site site{};
   bool recomputed = false;
-  double bytes = 0;         ///< sent per step on a ring
+  double bytes = 0;         ///< sent per step on a ring; -1: no closed formula
   std::int64_t calls = -1;  ///< -1: depends on the buckets
   std::string formula;      ///< in letters; e = bytes of an activation element, w = bytes of a gradient element
 };

@@ -2,6 +2,36 @@
 
 namespace benchsuite {
 
+namespace {
+
+using Unit = ShardedParameterConfig::Unit;
+
+void read_sharded_parameters(const Json& json, ObjectReader& parent, ShardedParameterConfig& config) {
+  ObjectReader reader(json, parent.file(), parent.dotted("sharded_parameters"), parent.problems());
+  reader.choice("unit", config.unit, {{"block", Unit::block}, {"layer", Unit::layer}});
+  const std::pair<const char*, std::int64_t*> sizes[] = {{"prefetch_elements", &config.prefetch_elements},
+                                                         {"max_live_elements", &config.max_live_elements},
+                                                         {"max_reuse_distance", &config.max_reuse_distance},
+                                                         {"persistence_threshold", &config.persistence_threshold}};
+  for (const auto& [key, size] : sizes) {
+    reader.optional(key, *size);
+    if (*size < 0) reader.problem(key, "must not be negative", "write a number of elements");
+  }
+  reader.finish();
+}
+
+Json sharded_parameters_json(const ShardedParameterConfig& config) {
+  Json json;
+  json["unit"] = config.unit == Unit::block ? "block" : "layer";
+  json["prefetch_elements"] = config.prefetch_elements;
+  json["max_live_elements"] = config.max_live_elements;
+  json["max_reuse_distance"] = config.max_reuse_distance;
+  json["persistence_threshold"] = config.persistence_threshold;
+  return json;
+}
+
+}  // namespace
+
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems) {
   Stack stack;
   ObjectReader reader(json, file, path, problems);
@@ -17,6 +47,9 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.required("overlaps_pipeline_interleaved", stack.overlaps_pipeline_interleaved);
   reader.required("overlaps_gradient_reduction", stack.overlaps_gradient_reduction);
   reader.optional("bucket_elements", stack.bucket_elements);
+  if (const Json* sharded = reader.raw("sharded_parameters")) {
+    read_sharded_parameters(*sharded, reader, stack.sharded_parameters);
+  }
   reader.optional("memory_source", stack.memory_source);
   reader.optional("context_bytes", stack.context_bytes);
   reader.optional("communicator_bytes", stack.communicator_bytes);
@@ -52,6 +85,7 @@ Json to_json(const Stack& stack) {
   json["overlaps_pipeline_interleaved"] = stack.overlaps_pipeline_interleaved;
   json["overlaps_gradient_reduction"] = stack.overlaps_gradient_reduction;
   json["bucket_elements"] = stack.bucket_elements;
+  json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);
   json["memory_source"] = stack.memory_source;
   json["context_bytes"] = stack.context_bytes;
   json["communicator_bytes"] = stack.communicator_bytes;

@@ -113,11 +113,10 @@ class Validator {
       add("layout.ep", text(layout_.ep), "expert parallelism is not in the engine: its models are dense",
           "set it to 1");
     }
-    if (layout_.zero_stage == 2 || layout_.zero_stage == 3) {
-      add("layout.zero_stage", text(layout_.zero_stage), "this ZeRO stage is not in the engine",
-          "set it to 0 (every rank keeps all states) or 1 (optimizer states sharded)");
-    } else if (layout_.zero_stage < 0 || layout_.zero_stage > 3) {
-      add("layout.zero_stage", text(layout_.zero_stage), "there is no such ZeRO stage", "set it to 0 or 1");
+    if (layout_.zero_stage < 0 || layout_.zero_stage > 3) {
+      add("layout.zero_stage", text(layout_.zero_stage), "there is no such ZeRO stage",
+          "set it to 0 (every rank keeps all states), 1 (optimizer states sharded), 2 (gradients too) or 3 (parameters "
+          "too)");
     }
     if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32) {
       add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
@@ -246,8 +245,8 @@ std::vector<std::string> notes(const TrainConfig& config) {
         "it "
         "costs a second forward of the kernel and frees almost nothing.");
   }
-  if (layout.zero_stage == 1 && layout.dp * layout.cp == 1) {
-    sentences.push_back("layout.zero_stage: with one replica ZeRO-1 has nothing to shard.");
+  if (layout.zero_stage >= 1 && layout.dp * layout.cp == 1) {
+    sentences.push_back("layout.zero_stage: with one replica ZeRO has nothing to shard.");
   }
   if (layout.pp > 1 && layout.micro_batches() < layout.pp) {
     sentences.push_back("layout.global_batch: " + text(layout.micro_batches()) + " micro-batches for " +

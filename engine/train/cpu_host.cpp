@@ -30,19 +30,6 @@ struct Start {
   }
 };
 
-/// The part of `parameter` whose master this is: `owned` is a slice of the bucket the parameter lies in.
-void initialise_master(CpuRank& rank, const Parameter& parameter, const Tensor& owned, const Tensor& master,
-                       const Start& start) {
-  if (parameter.value.buffer != owned.buffer) return;
-  const auto element = [](const Tensor& t) { return static_cast<std::int64_t>(t.offset) / size_of(t.dtype); };
-  const std::int64_t shift = element(parameter.value) - element(owned);
-  const auto masters = rank.view<float>(master);
-  for_each_element(parameter, [&](std::int64_t local, std::int64_t global) {
-    const std::int64_t at = shift + local;
-    if (at >= 0 && at < master.elements()) masters[static_cast<std::size_t>(at)] = start.of(parameter, global);
-  });
-}
-
 }  // namespace
 
 float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t index, std::int64_t layers) {
@@ -65,19 +52,19 @@ float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t
 void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
                            const Nudge& nudge) {
   const Start start{seed, layers, nudge};
-  for (const Parameter& parameter : bindings.parameters) {
-    if (parameter.value.dtype == DType::fp32) {
-      const auto values = rank.view<float>(parameter.value);
-      for_each_element(parameter, [&](std::int64_t local, std::int64_t global) {
-        values[static_cast<std::size_t>(local)] = start.of(parameter, global);
-      });
-    } else {
-      const auto values = rank.view<Bf16>(parameter.value);
-      for_each_element(parameter, [&](std::int64_t local, std::int64_t global) {
-        values[static_cast<std::size_t>(local)] = round_to_bf16(start.of(parameter, global));
-      });
+  for (const auto* pieces : {&bindings.values, &bindings.masters}) {
+    for (const StepBindings::Piece& piece : *pieces) {
+      const Parameter& parameter = bindings.parameters[piece.parameter];
+      if (piece.tensor.dtype == DType::fp32) {
+        const auto values = rank.view<float>(piece.tensor);
+        for_each_element(bindings, piece, [&](std::size_t i, std::int64_t global) { values[i] = start.of(parameter, global); });
+      } else {
+        const auto values = rank.view<Bf16>(piece.tensor);
+        for_each_element(bindings, piece, [&](std::size_t i, std::int64_t global) {
+          values[i] = round_to_bf16(start.of(parameter, global));
+        });
+      }
     }
-    for (const auto& [owned, master] : bindings.masters) initialise_master(rank, parameter, owned, master, start);
   }
 }
 

@@ -31,14 +31,14 @@ float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t
 void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
                            const Nudge& nudge = {});
 
-/// Index of an element in its global tensor, row by row.
+/// body(index in the piece's tensor, index in the global tensor) for every element of a piece.
 template <class Body>
-void for_each_element(const Parameter& parameter, Body body) {
-  for (std::int64_t row = 0; row < parameter.rows; ++row) {
-    for (std::int64_t column = 0; column < parameter.columns; ++column) {
-      body(row * parameter.columns + column,
-           (parameter.first_row + row) * parameter.global_columns + parameter.first_column + column);
-    }
+void for_each_element(const StepBindings& bindings, const StepBindings::Piece& piece, Body body) {
+  const Parameter& parameter = bindings.parameters[piece.parameter];
+  for (std::int64_t i = 0; i < piece.tensor.elements(); ++i) {
+    const std::int64_t row = (piece.first + i) / parameter.columns, column = (piece.first + i) % parameter.columns;
+    body(static_cast<std::size_t>(i),
+         (parameter.first_row + row) * parameter.global_columns + parameter.first_column + column);
   }
 }
 

@@ -78,25 +78,27 @@ class Host {
     if (rank.rank() == 0) {
       result_.gradient_norm[static_cast<std::size_t>(step)] = rank.view<float>(bindings.gradient_norm)[0];
     }
-    if (step + 1 < options_.steps || at.dp != 0) return;
-    for (const Parameter& parameter : bindings.parameters) {
-      if (parameter.shared_copy) continue;
-      collect(result_.parameters, parameter, rank, parameter.value);
-      if (options_.collect_gradients) collect(result_.gradients, parameter, rank, parameter.gradient);
-    }
+    if (step + 1 < options_.steps) return;
+    collect(result_.parameters, rank, bindings.values);
+    if (options_.collect_gradients) collect(result_.gradients, rank, bindings.gradients);
   }
 
-  static void collect(std::map<std::string, std::vector<float>>& into, const Parameter& parameter, CpuRank& rank,
-                      const Tensor& tensor) {
-    std::vector<float>& whole = into[parameter.name];
-    whole.resize(static_cast<std::size_t>(parameter.global_rows * parameter.global_columns));
-    const bool narrow = tensor.dtype == DType::bf16;
-    const std::span<const Bf16> halves = narrow ? rank.view<Bf16>(tensor) : std::span<Bf16>();
-    const std::span<const float> floats = narrow ? std::span<float>() : rank.view<float>(tensor);
-    for_each_element(parameter, [&](std::int64_t local, std::int64_t global) {
-      const auto at = static_cast<std::size_t>(local);
-      whole[static_cast<std::size_t>(global)] = narrow ? widen(halves[at]) : floats[at];
-    });
+  /// Every rank adds the pieces it has; replicas agree where they overlap.
+  void collect(std::map<std::string, std::vector<float>>& into, CpuRank& rank,
+               const std::vector<StepBindings::Piece>& pieces) const {
+    const StepBindings& bindings = bindings_of(rank);
+    for (const StepBindings::Piece& piece : pieces) {
+      const Parameter& parameter = bindings.parameters[piece.parameter];
+      if (parameter.shared_copy) continue;
+      std::vector<float>& whole = into[parameter.name];
+      whole.resize(static_cast<std::size_t>(parameter.global_rows * parameter.global_columns));
+      const bool narrow = piece.tensor.dtype == DType::bf16;
+      const std::span<const Bf16> halves = narrow ? rank.view<Bf16>(piece.tensor) : std::span<Bf16>();
+      const std::span<const float> floats = narrow ? std::span<float>() : rank.view<float>(piece.tensor);
+      for_each_element(bindings, piece, [&](std::size_t i, std::int64_t global) {
+        whole[static_cast<std::size_t>(global)] = narrow ? widen(halves[i]) : floats[i];
+      });
+    }
   }
 
   const TrainConfig& config_;

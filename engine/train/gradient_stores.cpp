@@ -11,6 +11,12 @@ Slice owned_slice(const ModelContext& context, const Bucket& bucket) {
   return {context.at.dp * count, count};
 }
 
+Slice intersection(const Bucket::Entry& entry, const Slice& slice) {
+  const std::int64_t first = std::max(entry.first, slice.first);
+  const std::int64_t end = std::min(entry.first + entry.parameter->elements(), slice.first + slice.count);
+  return {first, std::max<std::int64_t>(end - first, 0)};
+}
+
 namespace {
 
 Tensor new_gradients(ModelContext& context, Term term, std::int64_t elements) {
@@ -150,10 +156,9 @@ class ScatteredGradients : public GradientStore {
     const Slice mine = owned_slice(context_, bucket);
     for (const Bucket::Entry& entry : bucket.entries) {
       if (entry.parameter != &parameter) continue;
-      const std::int64_t first = std::max(entry.first, mine.first);
-      const std::int64_t end = std::min(entry.first + parameter.elements(), mine.first + mine.count);
-      if (first >= end) return {};
-      return {owned(bucket).flat_slice(first - mine.first, end - first)};
+      const Slice part = intersection(entry, mine);
+      if (part.count == 0) return {};
+      return {owned(bucket).flat_slice(part.first - mine.first, part.count)};
     }
     return {};
   }

@@ -6,17 +6,6 @@
 
 namespace benchsuite {
 
-namespace {
-
-/// The part of `entry` inside `owned`, in elements of the bucket.
-Slice intersection(const Bucket::Entry& entry, const Slice& owned) {
-  const std::int64_t first = std::max(entry.first, owned.first);
-  const std::int64_t end = std::min(entry.first + entry.parameter->elements(), owned.first + owned.count);
-  return {first, std::max<std::int64_t>(end - first, 0)};
-}
-
-}  // namespace
-
 Optimizer::Optimizer(ModelContext& context, std::vector<Bucket>& buckets, const GradientStore& gradients,
                      ParameterStore& parameters, const OptimizerConfig& config, const Tensor& step_scalars)
     : context_(context), gradients_(gradients), parameters_(parameters), config_(config), step_scalars_(step_scalars) {
@@ -124,13 +113,11 @@ void Optimizer::update(const State& state) {
   }
 }
 
-std::vector<std::pair<Tensor, Tensor>> Optimizer::masters() const {
-  std::vector<std::pair<Tensor, Tensor>> pairs;
-  if (context_.dtype == DType::fp32) return pairs;
+Tensor Optimizer::master_of(const Bucket& bucket) const {
   for (const State& state : states_) {
-    pairs.emplace_back(state.values, state.master);
+    if (state.bucket == &bucket && context_.dtype != DType::fp32) return state.master;
   }
-  return pairs;
+  return {};
 }
 
 void Optimizer::step() {

@@ -23,8 +23,8 @@ class Optimizer {
   void step();
 
   const Tensor& norm_and_clip() const { return clip_; }
-  /// (owned part of the values, its master) of every bucket; empty in fp32.
-  std::vector<std::pair<Tensor, Tensor>> masters() const;
+  /// The fp32 copy of the owned part of `bucket`; invalid in fp32.
+  Tensor master_of(const Bucket& bucket) const;
 
  private:
   struct State {

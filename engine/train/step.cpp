@@ -1,5 +1,7 @@
 #include "engine/train/step.h"
 
+#include <algorithm>
+
 #include "engine/train/bucket_uses.h"
 #include "engine/train/transport.h"
 
@@ -190,9 +192,34 @@ StepBindings StepRecorder::bindings() const {
   result.step_scalars = step_scalars_;
   result.loss = loss_;
   result.gradient_norm = optimizer_->norm_and_clip();
-  result.masters = optimizer_->masters();
+  std::vector<const Parameter*> known;
   for (const ChunkParameters& chunk : parameters_) {
-    result.parameters.insert(result.parameters.end(), chunk.all.begin(), chunk.all.end());
+    for (const Parameter& parameter : chunk.all) {
+      known.push_back(&parameter);
+      result.parameters.push_back(parameter);
+    }
+  }
+  // The parts of a bucket's parameters inside the slice that `tensor` holds.
+  const auto add_pieces = [&](std::vector<StepBindings::Piece>& pieces, const Bucket& bucket, const Slice& slice,
+                              const Tensor& tensor) {
+    for (const Bucket::Entry& entry : bucket.entries) {
+      const Slice part = intersection(entry, slice);
+      if (part.count == 0) continue;
+      const auto index = std::find(known.begin(), known.end(), entry.parameter) - known.begin();
+      pieces.push_back({static_cast<std::size_t>(index), part.first - entry.first,
+                        tensor.flat_slice(part.first - slice.first, part.count)});
+    }
+  };
+  for (const Bucket& bucket : buckets_) {
+    const Slice owned = owned_slice(context_, bucket);
+    if (bucket.values_in) continue;
+    const bool whole = context_.layout.zero_stage < 3 || bucket.persistent;
+    add_pieces(result.values, bucket, whole ? Slice{0, bucket.elements} : owned,
+               whole ? bucket.values : values_->owned(bucket));
+    add_pieces(result.gradients, bucket, owned, gradients_->owned(bucket));
+    if (const Tensor master = optimizer_->master_of(bucket); master.valid()) {
+      add_pieces(result.masters, bucket, owned, master);
+    }
   }
   return result;
 }

@@ -20,8 +20,17 @@ struct StepBindings {
   Tensor step_scalars;                           ///< fp32 [5]: lr, beta1, beta2, epsilon, step (from 1)
   Tensor loss;                                   ///< fp32 [1]: the replica's mean token loss; last stage only
   Tensor gradient_norm;                          ///< fp32 [2]: norm, clip coefficient
-  std::vector<Parameter> parameters;             ///< values and gradients bound
-  std::vector<std::pair<Tensor, Tensor>> masters;  ///< (owned part of the values, its fp32 master); empty in fp32
+  std::vector<Parameter> parameters;             ///< what the rank has a part of; values and gradients are bound where whole
+
+  /// Elements [first, first + tensor.elements()) of parameter `parameter` (row by row), and where they lie.
+  struct Piece {
+    std::size_t parameter = 0;  ///< index into parameters
+    std::int64_t first = 0;
+    Tensor tensor;
+  };
+  std::vector<Piece> values;     ///< all values the rank keeps between steps; each element once
+  std::vector<Piece> gradients;  ///< what it owns after the reductions, for the optimizer
+  std::vector<Piece> masters;    ///< fp32 copies of what it owns; empty in fp32
 };
 
 struct RecordedStep {

@@ -25,6 +25,9 @@ struct Slice {
 /// The part of `bucket` whose optimizer state this rank holds: all of it, or under ZeRO the slice of its data-parallel rank.
 Slice owned_slice(const ModelContext& context, const Bucket& bucket);
 
+/// The part of `entry` inside `slice`, in elements of the bucket.
+Slice intersection(const Bucket::Entry& entry, const Slice& slice);
+
 class GradientStore {
  public:
   virtual ~GradientStore() = default;

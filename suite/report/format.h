@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "suite/run.h"
@@ -108,13 +109,29 @@ std::string model_line(const Json& model);
 /// step time over that of the fastest variant of its group that fits (or of all, if none fits); nullopt without a step.
 std::vector<std::optional<double>> step_ratios(const CaseResult& result);
 
+/// The environment as name and text, nested names joined by dots; empty for null.
+std::vector<std::pair<std::string, std::string>> environment_lines(const Json& environment);
+
 /// Mean seconds of one category.
 double mean_seconds(const VariantResult& variant, Category category);
 
 /// Worst status of the cases; NOREF for a run without any.
 Status worst_status(const Run& run);
-/// "14 cases: 10 PASS, 1 WARN, 1 FAIL, 2 SKIP, 0 ERROR": these five always, others when there are any.
+/// "14 cases: 10 PASS, 1 WARN, 1 FAIL, 2 SKIP, 0 ERROR" ("1 case: ..."): these five always, others when there are any.
 std::string count_line(const Run& run);
+
+/// How often the value of a check was measured, and how far the measurements lie apart.
+struct Sampling {
+  std::size_t n = 0;             ///< least over the variants that the metric names; 0 without a value
+  std::optional<double> spread;  ///< widest (max - min) / median of their step times; nullopt below two samples
+};
+Sampling sampling_of(const CheckResult& check, const CaseResult& result);
+/// "exact" for the one replay of device sim, "2.31 %", or "–" where one sample says nothing.
+std::string format_spread(const Sampling& sampling, std::string_view device);
+
+/// Measured against what the source says: relative to the target or the only allowed value ("+1.2 %"); without either,
+/// relative to the bound that is left; "" for a value in a range of which no point is the expected one.
+std::string format_delta(const CheckResult& check);
 
 /// A check that needs a person: gating and not PASS, or without a value.
 bool needs_attention(const CheckResult& check);

@@ -57,7 +57,7 @@ void category_legend(Page& page) {
 namespace {
 
 /// Picture columns for all lanes of all variants of a page together: bounds its size.
-constexpr std::size_t kColumnsOnPage = 48000;
+constexpr std::size_t kColumnsOnPage = 24000;
 
 void failures(Page& page, const Run& run) {
   Page list;
@@ -105,7 +105,8 @@ void failures(Page& page, const Run& run) {
   }
 }
 
-void case_section(Page& page, const CaseResult& result, std::size_t column_budget) {
+void case_section(Page& page, const CaseResult& result, std::string_view device, std::size_t index,
+                  std::size_t column_budget) {
   page.raw("<h2>");
   page.text(result.id);
   page.raw(" ");
@@ -114,11 +115,13 @@ void case_section(Page& page, const CaseResult& result, std::size_t column_budge
   page.text(result.title);
   page.raw("</p>");
   if (!result.waterfalls.empty()) page.raw("<h3>Why</h3>");
-  for (const Waterfall& waterfall : result.waterfalls) waterfall_chart(page, waterfall);
+  for (std::size_t i = 0; i < result.waterfalls.size(); ++i)
+    waterfall_chart(page, result.waterfalls[i], fmt::format("{}.w{}", index, i));
   if (!result.variants.empty()) {
-    variants_table(page, result);
-    breakdown_chart(page, result);
+    variants_table(page, result, index);
+    breakdown_chart(page, result, index);
   }
+  loss_chart(page, result, index);
   const bool pictures = std::any_of(result.variants.begin(), result.variants.end(),
                                     [](const VariantResult& v) { return v.step > 0 && !v.stages.empty(); });
   if (pictures) {
@@ -126,12 +129,13 @@ void case_section(Page& page, const CaseResult& result, std::size_t column_budge
         "<h3>Pipeline timeline</h3><p class=soft>One step; stages are lanes, numbers are micro-batches. Each picture "
         "has its own time scale.</p>");
     category_legend(page);
-    for (const VariantResult& variant : result.variants) gantt_chart(page, variant, column_budget);
+    for (std::size_t i = 0; i < result.variants.size(); ++i)
+      gantt_chart(page, result.variants[i], column_budget, index, i);
   }
-  memory_chart(page, result);
-  communication_table(page, result);
-  checks_table(page, result);
-  claims_list(page, result);
+  memory_chart(page, result, index);
+  communication_table(page, result, index);
+  checks_table(page, result, device, index);
+  claims_list(page, result, index);
   if (!result.method_note.empty()) {
     page.raw("<h3>Method</h3><div class=note>");
     page.raw(markdown_to_html(result.method_note, 4));
@@ -140,10 +144,13 @@ void case_section(Page& page, const CaseResult& result, std::size_t column_budge
 }
 
 void environment(Page& page, const Run& run) {
-  page.raw("<footer><dl>");
+  definitions_list(page, run);
+  page.raw("<footer><h3>Environment</h3><dl>");
   const auto fact = [&](std::string_view name, std::string_view value) {
     if (value.empty()) return;
-    page.add("<dt>{}</dt><dd>", name);
+    page.raw("<dt>");
+    page.text(name);
+    page.raw("</dt><dd>");
     page.text(value);
     page.raw("</dd>");
   };
@@ -165,6 +172,7 @@ void environment(Page& page, const Run& run) {
     }
   }
   fact("FLOPs formula", formulas);
+  for (const auto& [name, value] : environment_lines(run.environment)) fact(name, value);
   page.raw("</dl></footer>");
 }
 
@@ -185,7 +193,8 @@ std::string html_report(const Run& run) {
   page.raw(
       "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width,initial-scale=1\">"
-      "<meta name=color-scheme content=\"light dark\"><title>");
+      "<meta name=color-scheme content=\"light dark\"><meta http-equiv=Content-Security-Policy content=\"default-src "
+      "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\"><title>");
   page.text("benchsuite " + run.run_id);
   page.add(": {}</title><style>{}</style></head>\n<body><main>\n", name_of(worst), style_sheet());
   page.add("<header class=\"verdict t-{}\"><h1>", tone_of(worst));
@@ -199,9 +208,11 @@ std::string html_report(const Run& run) {
   page.text(reproduce_line(run));
   page.raw("</pre></header>\n");
   failures(page, run);
-  for (const CaseResult& result : run.cases) case_section(page, result, column_budget);
+  for (std::size_t i = 0; i < run.cases.size(); ++i) case_section(page, run.cases[i], run.device, i, column_budget);
   environment(page, run);
-  page.raw("</main></body></html>\n");
+  page.raw("</main>\n<dialog id=why></dialog><div id=tip hidden></div>\n<script type=application/json id=numbers>");
+  page.raw(number_data(run));
+  page.add("</script>\n<script>{}{}</script></body></html>\n", number_script(), gantt_script());
   return page.take();
 }
 

@@ -7,7 +7,8 @@
 #include "suite/report/html_parts.h"
 
 namespace benchsuite::html {
-/// Percent with two decimals and nothing behind the last digit that matters.
+
+/// Two decimals and nothing behind the last digit that matters.
 std::string pct(double share) {
   std::string text = fmt::format("{:.2f}", std::clamp(share, 0.0, 1.0) * 100);
   while (text.back() == '0') text.pop_back();

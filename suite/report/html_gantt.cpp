@@ -1,4 +1,4 @@
-// The pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than the
+// The still pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than the
 // picture has columns, so time is cut into columns first; a column gets one of the categories that occur in it, chosen
 // so that over neighbouring columns each keeps its share.
 #include <algorithm>
@@ -215,23 +215,34 @@ Picoseconds readable_window(const Lanes& lanes, Picoseconds step) {
 
 }  // namespace
 
-void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_budget) {
+void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_budget, std::size_t case_index,
+                 std::size_t variant_index) {
   if (variant.step <= 0 || variant.stages.empty()) return;
   Lanes lanes;
   for (const StageResult& stage : variant.stages) lanes.push_back(sorted_spans(stage));
+  const auto value = [&](const std::string& text, const char* metric) {
+    number(page, text, fmt::format("{}.v{}.{}", case_index, variant_index, metric));
+  };
   page.raw("<figure><figcaption><b>");
   page.text(variant.id);
-  page.add("</b><span class=soft>{}, GPU busy {}", format_seconds(variant.iteration_s),
-           format_percent(variant.gpu_busy));
-  if (variant.mfu) page.add(", MFU {}", format_percent(*variant.mfu));
-  page.add(", bubble {}</span></figcaption>", format_percent(variant.bubble_share));
+  page.raw("</b><span class=soft>");
+  value(format_seconds(variant.iteration_s), "iteration_s");
+  page.raw(", GPU busy ");
+  value(format_percent(variant.gpu_busy), "gpu_busy");
+  if (variant.mfu) {
+    page.raw(", MFU ");
+    value(format_percent(*variant.mfu), "mfu");
+  }
+  page.raw(", bubble ");
+  value(format_percent(variant.bubble_share), "bubble_share");
+  page.add("</span></figcaption><div class=live-gantt data-g='{}'></div><div class=still>", gantt_data(variant));
   picture(page, variant, lanes, variant.step, column_budget);
   if (const Picoseconds window = readable_window(lanes, variant.step); window < variant.step) {
     page.add("<p class=\"soft small zoom\">The first {} of it, enlarged:</p>",
              format_seconds(static_cast<double>(window) * kSecondsPerPicosecond));
     picture(page, variant, lanes, window, column_budget);
   }
-  page.raw("</figure>");
+  page.raw("</div></figure>");
 }
 
 }  // namespace benchsuite::html

@@ -13,7 +13,7 @@ std::string_view style_sheet() {
 --bubble:#e6e3dc;
 --m0:#6fa3dc;--m1:#e8a94c;--m2:#8e6bbf;--m3:#b99bd8;--m4:#4f9d69;--m5:#d4526e;--m6:#2a9d8f;--m7:#9aa2ad;--m8:#6b5b4a;
 --on:#fff}
-@media (prefers-color-scheme:dark){:root{
+@media screen and (prefers-color-scheme:dark){:root{
 --bg:#16181b;--card:#1d2024;--ink:#e4e6e9;--soft:#9aa3ad;--line:#31353b;--track:#282c31;
 --ok:#6fcf97;--warn:#e5b454;--bad:#ff8a80;--mute:#9aa3ad;
 --ok-bg:#1b3326;--warn-bg:#382d14;--bad-bg:#3d201e;--mute-bg:#2a2e33;
@@ -99,6 +99,32 @@ figcaption b{font-weight:650}figcaption .soft{margin-left:.5em}
 vector-effect:non-scaling-stroke}
 .gantt text{font-size:11px;fill:var(--soft)}.gantt .on{font-size:10px;fill:var(--on)}
 .zoom{margin:.7em 0 .3em}
+[data-q]{cursor:pointer}button[data-q]{all:unset;cursor:pointer;border-radius:3px}
+button[data-q]:hover{text-decoration:underline dotted;text-underline-offset:.22em}
+button:focus-visible,canvas:focus-visible{outline:2px solid var(--forward);outline-offset:1px}
+.live-gantt{display:none}.live .live-gantt{display:block;min-height:60px}.live .still{display:none}
+.live-gantt canvas{width:100%;display:block;touch-action:pan-y;cursor:crosshair}
+.tools{display:flex;flex-wrap:wrap;gap:.3em .5em;align-items:center;margin:.1em 0 .5em;font-size:.8rem}
+.tools button,dialog header button{font:inherit;color:var(--ink);background:var(--track);border:1px solid var(--line);
+border-radius:5px;padding:.1em .7em;cursor:pointer}
+#tip{position:fixed;z-index:9;pointer-events:none;white-space:pre-line;max-width:min(30em,calc(100vw - 8px));
+background:var(--card);color:var(--ink);border:1px solid var(--line);border-radius:6px;padding:.35em .6em;
+font-size:.8rem;line-height:1.4;box-shadow:0 2px 10px rgba(0,0,0,.18)}
+dialog{width:min(46em,calc(100vw - 20px));max-width:none;max-height:min(86vh,60em);overflow:auto;border:1px solid var(--line);
+border-radius:10px;background:var(--card);color:var(--ink);padding:14px 20px 18px;font-size:.9rem}
+dialog::backdrop{background:rgba(0,0,0,.35)}dialog header{display:flex;justify-content:flex-end;gap:.5em}
+dialog header .back{margin-right:auto}dialog h4{margin:.3em 0 .1em;font-size:1rem;overflow-wrap:anywhere}
+dialog .value{font-size:1.15rem;font-weight:650;margin:0 0 .7em;overflow-wrap:anywhere}
+dialog dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.4em 1.1em;margin:0}
+dialog dt{color:var(--soft)}dialog dd{margin:0;overflow-wrap:anywhere}dialog dl+dl{margin-top:.5em}
+dialog table{font-size:.85rem}dialog td{padding:.15em .8em .15em 0;white-space:normal;overflow-wrap:anywhere}
+dialog td button{text-decoration:underline dotted;text-underline-offset:.22em}
+.comm{width:110px;margin-top:4px}.hid{--c:var(--mute);opacity:.5}
+.loss{display:grid;grid-template-columns:auto minmax(0,1fr);gap:2px 8px;font-size:.8rem;color:var(--soft)}
+.loss svg{width:100%;height:220px;border-left:1px solid var(--line);border-bottom:1px solid var(--line)}
+.loss path{fill:none;stroke:var(--c);stroke-width:1.6;vector-effect:non-scaling-stroke}
+.loss .y{display:flex;flex-direction:column;justify-content:space-between;text-align:right}
+.loss .x{grid-column:2;display:flex;justify-content:space-between}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,350px),1fr));gap:6px 34px}
 .cards figure{margin:0 0 1.1em}.cards .bars{grid-template-columns:4.4em minmax(0,1fr) 5.2em;row-gap:3px;
 font-size:.83rem}
@@ -116,8 +142,10 @@ footer dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1.2em;mar
 .bars,.fall{grid-template-columns:minmax(0,1fr) auto;grid-auto-flow:dense}
 .stack .n,.fall .n{grid-column:1}.stack .v,.fall .v{grid-column:2}.stack .b,.fall .b{grid-column:1/-1}
 .stack .b{margin-bottom:5px}.fall .b{min-height:22px}
-.cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}}
-@media print{body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.scroll,.gantt{overflow:visible}
+.cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}
+dialog{padding:12px 14px}dialog dl{grid-template-columns:minmax(0,1fr);gap:.1em}dialog dd{margin-bottom:.5em}}
+@media print{.live .live-gantt{display:none}.live .still{display:block}dialog,#tip{display:none}
+body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.scroll,.gantt{overflow:visible}
 .gantt svg{min-width:0}
 table{font-size:7.5pt}th,td{padding:.3em .35em}th{font-size:7pt;white-space:normal}td .sub{min-width:0;
 font-size:6.8pt}.range{width:80px}td.wide{min-width:0}.cards{grid-template-columns:1fr 1fr}

@@ -224,6 +224,22 @@ std::vector<std::optional<double>> step_ratios(const CaseResult& result) {
   return ratios;
 }
 
+std::vector<std::pair<std::string, std::string>> environment_lines(const Json& environment) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (environment.is_object() || environment.is_array()) {
+    std::size_t place = 0;
+    for (auto item = environment.begin(); item != environment.end(); ++item, ++place) {
+      const std::string name = environment.is_object() ? item.key() : std::to_string(place);
+      if (!item->is_structured()) {
+        lines.emplace_back(name, item->is_string() ? item->get<std::string>() : item->dump());
+        continue;
+      }
+      for (auto& [inner, value] : environment_lines(*item)) lines.emplace_back(name + "." + inner, std::move(value));
+    }
+  }
+  return lines;
+}
+
 double mean_seconds(const VariantResult& variant, Category category) {
   return static_cast<double>(variant.mean_breakdown.time[static_cast<std::size_t>(category)]) * kSecondsPerPicosecond /
          static_cast<double>(std::max<std::int64_t>(1, variant.ranks_in_breakdown));
@@ -241,8 +257,9 @@ std::string count_line(const Run& run) {
     return std::count_if(run.cases.begin(), run.cases.end(), [&](const CaseResult& c) { return c.status == status; });
   };
   std::string line =
-      fmt::format("{} cases: {} PASS, {} WARN, {} FAIL, {} SKIP, {} ERROR", run.cases.size(), count(Status::pass),
-                  count(Status::warn), count(Status::fail), count(Status::skip), count(Status::error));
+      fmt::format("{} case{}: {} PASS, {} WARN, {} FAIL, {} SKIP, {} ERROR", run.cases.size(),
+                  run.cases.size() == 1 ? "" : "s", count(Status::pass), count(Status::warn), count(Status::fail),
+                  count(Status::skip), count(Status::error));
   for (Status other : {Status::xfail, Status::xpass, Status::noref, Status::aborted, Status::timeout}) {
     if (count(other) > 0) line += fmt::format(", {} {}", count(other), name_of(other));
   }
@@ -251,6 +268,58 @@ std::string count_line(const Run& run) {
 
 bool needs_attention(const CheckResult& check) {
   return check.gates && check.verdict != Verdict::pass && check.verdict != Verdict::shown;
+}
+
+namespace {
+
+/// Whether `id` stands in the expression as the variant of a metric.
+bool names_variant(const std::string& metric, const std::string& id) {
+  const std::string wanted = id + ".";
+  for (std::size_t at = metric.find(wanted); at != std::string::npos; at = metric.find(wanted, at + 1)) {
+    const char before = at == 0 ? ' ' : metric[at - 1];
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && before != '-' && before != '.') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Sampling sampling_of(const CheckResult& check, const CaseResult& result) {
+  Sampling sampling;
+  if (!check.value) return sampling;
+  for (const VariantResult& variant : result.variants) {
+    if (!names_variant(check.metric, variant.id)) continue;
+    std::vector<double> samples = variant.step_samples_s;
+    const std::size_t n = std::max<std::size_t>(1, samples.size());
+    sampling.n = sampling.n == 0 ? n : std::min(sampling.n, n);
+    if (samples.size() < 2) continue;
+    std::sort(samples.begin(), samples.end());
+    const double median = (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
+    if (median > 0) sampling.spread = std::max(sampling.spread.value_or(0), (samples.back() - samples.front()) / median);
+  }
+  sampling.n = std::max<std::size_t>(1, sampling.n);
+  return sampling;
+}
+
+std::string format_spread(const Sampling& sampling, std::string_view device) {
+  if (sampling.n == 0) return "–";
+  if (sampling.spread) return format_percent(*sampling.spread);
+  return device == "sim" ? "exact" : "–";
+}
+
+std::string format_delta(const CheckResult& check) {
+  if (!check.value) return "";
+  const auto relative = [&](double reference) -> std::string {
+    if (*check.value == reference) return "0 %";
+    if (reference == 0) return "";
+    const double share = (*check.value - reference) / std::abs(reference);
+    return (share > 0 ? "+" : "−") + format_percent(std::abs(share));
+  };
+  if (check.target) return relative(*check.target);
+  if (check.pass_low && check.pass_high && *check.pass_low == *check.pass_high) return relative(*check.pass_low);
+  if (check.pass_low && *check.value < *check.pass_low) return relative(*check.pass_low);
+  if (check.pass_high && *check.value > *check.pass_high) return relative(*check.pass_high);
+  return "";
 }
 
 std::string failure_text(const CheckResult& check) {

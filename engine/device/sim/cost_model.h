@@ -24,11 +24,25 @@ namespace benchsuite {
 /// A shared link: one NIC (or one node's only NIC), one direction. Ids are dense and global.
 using LinkId = std::int32_t;
 
+/// One compute op, alone on the machine.
+struct ComputeCost {
+  Picoseconds duration = 0;
+  std::int32_t sm_permille = 1000;   ///< of the SMs it is bound by; 0: the memory is what bounds it
+  std::int32_t memory_permille = 0;  ///< of the memory bandwidth it uses
+};
+
+/// The host's launches: op i (from 0, in recording order) is launched at first + (i + 1) per_op.
+struct HostCost {
+  Picoseconds per_op = 0;  ///< 0: launching costs nothing, and `first` does not count
+  Picoseconds first = 0;
+};
+
 /// One communication op, alone on the machine.
 struct TransferCost {
-  Picoseconds latency = 0;       ///< part that does not grow when a link is shared
-  Picoseconds duration = 0;      ///< whole, latency included
-  std::int32_t sm_permille = 0;  ///< share of the SMs its kernel occupies while resident
+  Picoseconds latency = 0;           ///< part that does not grow when a link, SMs or memory are shared
+  Picoseconds duration = 0;          ///< whole, latency included
+  std::int32_t sm_permille = 0;      ///< share of the SMs its kernel occupies while resident
+  std::int32_t memory_permille = 0;  ///< share of the memory bandwidth it uses while transferring
   std::vector<LinkId> links;     ///< node-crossing links it loads, sorted, each once; empty inside a node
 };
 

@@ -2,60 +2,33 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+
+#include "engine/device/sim/provenance_reader.h"
 
 namespace benchsuite {
 
 namespace {
 
-constexpr double kMicro = 1e-6, kGiga = 1e9, kTera = 1e12;
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr const char* kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"};
 
-/// What a number must be.
-enum class Range : std::uint8_t { positive, not_negative, share, share_or_zero };
-
-bool inside(Range range, double value) {
-  switch (range) {
-    case Range::positive:
-      return value > 0;
-    case Range::not_negative:
-      return value >= 0;
-    case Range::share:
-      return value > 0 && value <= 1;
-    case Range::share_or_zero:
-      return value >= 0 && value <= 1;
-  }
-  return false;
-}
-
-const char* words(Range range) {
-  switch (range) {
-    case Range::positive:
-      return "above 0";
-    case Range::not_negative:
-      return "0 or more";
-    case Range::share:
-      return "above 0 and at most 1";
-    case Range::share_or_zero:
-      return "between 0 and 1";
-  }
-  return "";
-}
-
-class ProfileReader {
+class ProfileReader : ProvenanceReader {
  public:
   ProfileReader(const Json& json, const std::string& file, std::vector<Violation>& problems)
-      : json_(json), file_(file), problems_(problems) {}
+      : ProvenanceReader(file, problems), json_(json) {}
 
   HardwareProfile read() {
     HardwareProfile p;
     ObjectReader top(json_, file_, "", problems_);
+    std::string base;
+    top.optional("based_on", base);
     top.required("name", p.name);
     top.required("title", p.title);
     top.required("gpu", p.gpu);
     read_sources(top);
     p.gpus_per_node = count(top, "gpus_per_node");
     p.sm_count = count(top, "sm_count");
-    p.memory_bytes = static_cast<std::int64_t>(quantity(top, "memory", "GiB", 1024.0 * 1024 * 1024, Range::positive));
+    p.memory_bytes = static_cast<std::int64_t>(quantity(top, "memory", "GiB", kGiB, Range::positive));
     p.memory_bandwidth = quantity(top, "memory_bandwidth", "GB/s", kGiga, Range::positive);
     section(top, "peak", true, [&](ObjectReader& peak) {
       for (const DType type : {DType::fp32, DType::bf16, DType::fp16, DType::fp8}) {
@@ -69,6 +42,10 @@ class ProfileReader {
     section(top, "memory_ops", true, [&](ObjectReader& ops) { read_memory_ops(ops, p); });
     section(top, "nvlink", false, [&](ObjectReader& nvlink) { read_nvlink(nvlink, p); });
     section(top, "fabric", false, [&](ObjectReader& fabric) { read_fabric(fabric, p); });
+    section(top, "host", false, [&](ObjectReader& host) {
+      p.host_eager_s = quantity(host, "eager_op", "us", kMicro, Range::not_negative);
+      p.host_graph_s = quantity(host, "graph_op", "us", kMicro, Range::not_negative);
+    });
     read_free_sites(top, p);
     top.optional("free_communication", p.free_communication);
     if (!p.free_communication && !top.has("nvlink"))
@@ -79,123 +56,57 @@ class ProfileReader {
   }
 
  private:
-  void section(ObjectReader& parent, const char* key, bool must, const std::function<void(ObjectReader&)>& body) {
-    const Json* value = parent.raw(key, must);
-    if (!value) return;
-    ObjectReader reader(*value, file_, parent.dotted(key), problems_);
-    if (!value->is_object()) return;
-    body(reader);
-    reader.finish();
-  }
-
-  void section_of_list(ObjectReader& parent, const char* key, const std::function<void(ObjectReader&)>& body) {
-    const Json* list = parent.raw(key, true);
-    if (!list) return;
-    if (!list->is_array() || list->empty())
-      return parent.problem(key, "must be a list with entries", "write [{...}, ...]");
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      ObjectReader reader((*list)[i], file_, parent.dotted(key) + "[" + std::to_string(i) + "]", problems_);
-      if (!(*list)[i].is_object()) continue;
-      body(reader);
-      reader.finish();
-    }
-  }
-
-  void read_sources(ObjectReader& top) {
-    const Json* sources = top.raw("sources", true);
-    if (!sources) return;
-    if (!sources->is_object())
-      return top.problem("sources", "an object is needed here", "write {\"key\": \"origin\", ...}");
-    for (const auto& [key, text] : sources->items()) {
-      sources_.push_back(key);
-      if (!text.is_string() || text.get_ref<const std::string&>().empty())
-        problems_.push_back({file_, "sources." + key, text.dump(), "must be text", "name the public origin"});
-    }
-  }
-
-  /// Where a value comes from: "source" (keys of the top-level map, comma separated) and the fit report.
-  void provenance(ObjectReader& reader) {
-    std::string source;
-    reader.required("source", source);
-    for (std::size_t start = 0; start < source.size();) {
-      const std::size_t comma = std::min(source.find(", ", start), source.size());
-      const std::string key = source.substr(start, comma - start);
-      if (std::find(sources_.begin(), sources_.end(), key) == sources_.end())
-        reader.problem("source", "\"" + key + "\" is not a key of \"sources\"", "add it to the top-level \"sources\"");
-      start = comma + 2;
-    }
-    std::int64_t rows = 1;
-    reader.optional("rows", rows);
-    if (rows < 1) reader.problem("rows", "must be 1 or more", "give the number of measurements behind the value");
-    std::string status = "measured", reason, note;
-    reader.choice("status", status, {{"measured", "measured"}, {"proxy", "proxy"}});
-    reader.optional("reason", reason);
-    reader.optional("note", note);
-    if (status == "proxy" && reason.empty())
-      reader.problem("reason", "a proxy needs a reason", "say what stands in for what");
-    section(reader, "fit_error", false, [&](ObjectReader& error) { read_errors(error); });
-  }
-
-  static void read_errors(ObjectReader& error) {
-    double middle = 0, high = 0;
-    error.required("median", middle);
-    error.required("p90", high);
-  }
-
-  double quantity(ObjectReader& parent, const char* key, const char* unit, double scale, Range range) {
-    double value = 0;
-    section(parent, key, true, [&](ObjectReader& reader) {
-      const std::size_t before = problems_.size();
-      reader.required("value", value);
-      if (problems_.size() == before && !inside(range, value))
-        reader.problem("value", std::string("must be ") + words(range), "correct the value");
-      std::string given;
-      reader.required("unit", given);
-      if (!given.empty() && given != unit)
-        reader.problem("unit", "the unit must be \"" + std::string(unit) + "\"", "convert the value to that unit");
-      provenance(reader);
-    });
-    return value * scale;
-  }
-
-  int count(ObjectReader& parent, const char* key) {
-    const double value = quantity(parent, key, "count", 1, Range::positive);
-    if (value != std::floor(value) || value > 1e6) {
-      parent.problem(key, "must be a whole number below a million", "correct the value");
-      return 1;
-    }
-    return static_cast<int>(value);
-  }
-
-  double number(ObjectReader& reader, const char* key, Range range) {
-    double value = 0;
-    const std::size_t before = problems_.size();
-    reader.required(key, value);
-    if (problems_.size() == before && !inside(range, value))
-      reader.problem(key, std::string("must be ") + words(range), "correct the value");
-    return value;
-  }
-
-  std::int64_t whole(ObjectReader& reader, const char* key) {
-    std::int64_t value = 0;
-    const std::size_t before = problems_.size();
-    reader.required(key, value);
-    if (problems_.size() == before && value < 1) reader.problem(key, "must be 1 or more", "correct the value");
-    return value;
-  }
-
   void read_gemm(ObjectReader& gemm, GemmModel& model) {
+    if (gemm.has("source")) provenance(gemm);
     model.floor_s = quantity(gemm, "floor", "us", kMicro, Range::not_negative);
-    model.efficiency = quantity(gemm, "burst_efficiency", "share of dense peak", 1, Range::share) *
-                       quantity(gemm, "sustained_over_burst", "ratio", 1, Range::share);
-    model.k_ramp = quantity(gemm, "k_ramp", "elements of k", 1, Range::not_negative);
+    model.efficiency = quantity(gemm, "burst_efficiency", "share of dense peak", 1, Range::share);
+    model.sustained_over_burst = quantity(gemm, "sustained_over_burst", "ratio", 1, Range::share);
+    if (gemm.has("k_ramp")) model.k_ramp = quantity(gemm, "k_ramp", "elements of k", 1, Range::not_negative);
     model.memory_share = quantity(gemm, "memory_share", "share of HBM bandwidth", 1, Range::share_or_zero);
     section(gemm, "tiles", false, [&](ObjectReader& tiles) {
-      provenance(tiles);
+      model.wave_share = number(tiles, "wave_share", Range::share_or_zero);
       section_of_list(tiles, "list", [&](ObjectReader& tile) {
         model.tiles.push_back({whole(tile, "m"), whole(tile, "n"), number(tile, "relative", Range::share)});
       });
     });
+    section(gemm, "surface", false, [&](ObjectReader& surface) { read_surface(surface, model); });
+    section(gemm, "narrow_n", false, [&](ObjectReader& n) { model.columns = curve(n, "log2_n"); });
+    section(gemm, "narrow_m", false, [&](ObjectReader& m) { model.rows = curve(m, "log2_m"); });
+    section(gemm, "long_kernel", false, [&](ObjectReader& slow) { model.long_kernel = curve(slow, "log10_s"); });
+    if (gemm.has("accumulate_exposed"))
+      model.accumulate_exposed =
+          quantity(gemm, "accumulate_exposed", "share of extra traffic", 1, Range::share_or_zero);
+    if (gemm.has("fp8_over_bf16")) {
+      model.fp8_over_bf16 = quantity(gemm, "fp8_over_bf16", "ratio", 1, Range::positive);
+      model.fp8_cast_share = quantity(gemm, "fp8_cast_share", "share of HBM bandwidth", 1, Range::share);
+    }
+  }
+
+  void read_surface(ObjectReader& surface, GemmModel& model) {
+    model.surface_waves = ascending(surface, "log2_waves");
+    model.surface_k = ascending(surface, "log2_k");
+    const Json* table = surface.raw("slowdown", true);
+    if (!table) return;
+    bool good = table->is_array() && table->size() == model.surface_k.size();
+    for (std::size_t k = 0; good && k < table->size(); ++k) {
+      const Json& line = (*table)[k];
+      good = line.is_array() && line.size() == model.surface_waves.size();
+      for (std::size_t w = 0; good && w < line.size(); ++w) {
+        good = line[w].is_number();
+        if (good) model.surface.push_back(line[w].get<double>());
+      }
+    }
+    if (!good) surface.problem("slowdown", "needs a line for each k with a number for each wave count", "complete it");
+  }
+
+  AttentionRate::Pass read_pass(ObjectReader& parent, const char* key) {
+    AttentionRate::Pass pass;
+    section(parent, key, true, [&](ObjectReader& reader) {
+      pass.rate = number(reader, "rate", Range::positive) * kTera;
+      pass.ramp = number(reader, "ramp", Range::not_negative);
+      pass.power = number(reader, "power", Range::positive);
+    });
+    return pass;
   }
 
   void read_attention(ObjectReader& attention, HardwareProfile& p) {
@@ -203,21 +114,22 @@ class ProfileReader {
     std::string unit;
     attention.required("unit", unit);
     if (!unit.empty() && unit != "TFLOP/s")
-      attention.problem("unit", "the unit must be \"TFLOP/s\"", "convert the points to that unit");
+      attention.problem("unit", "the unit must be \"TFLOP/s\"", "convert the rates to that unit");
     provenance(attention);
     p.attention_floor_s = quantity(attention, "floor", "us", kMicro, Range::not_negative);
-    section(attention, "check", false, [&](ObjectReader& check) {
-      provenance(check);
-      section(check, "error", true, [&](ObjectReader& error) { read_errors(error); });
+    section_of_list(attention, "rates", [&](ObjectReader& entry) {
+      AttentionRate rate;
+      rate.head_dim = whole(entry, "head_dim");
+      entry.required("causal", rate.causal);
+      rate.forward = read_pass(entry, "forward");
+      rate.backward = read_pass(entry, "backward");
+      p.attention.push_back(rate);
     });
-    section_of_list(attention, "points", [&](ObjectReader& point) {
-      AttentionPoint at;
-      at.head_dim = whole(point, "head_dim");
-      point.required("causal", at.causal);
-      at.seq = whole(point, "seq");
-      at.forward_tflops = number(point, "forward", Range::positive);
-      at.backward_tflops = number(point, "backward", Range::positive);
-      p.attention.push_back(at);
+    section(attention, "occupancy", true, [&](ObjectReader& occupancy) {
+      provenance(occupancy);
+      p.attention_block = whole(occupancy, "block_rows");
+      p.attention_wave_share = number(occupancy, "wave_share", Range::share_or_zero);
+      p.attention_occupancy = curve(occupancy, "log2_blocks_per_sm");
     });
   }
 
@@ -236,24 +148,34 @@ class ProfileReader {
   }
 
   void read_nvlink(ObjectReader& nvlink, HardwareProfile& p) {
+    if (nvlink.has("source")) provenance(nvlink);
+    std::string tier;
+    nvlink.optional("tier", tier);
     p.nvlink_bandwidth = quantity(nvlink, "bandwidth", "GB/s", kGiga, Range::positive);
     p.collective_sm_permille =
         static_cast<int>(std::lround(1000 * quantity(nvlink, "sm_share", "share of SMs", 1, Range::share_or_zero)));
     section_of_list(nvlink, "collectives", [&](ObjectReader& entry) {
       CollectiveFit fit;
       entry.choice("op", fit.op,
-                   {{"all_reduce", "all_reduce"},
-                    {"all_gather", "all_gather"},
-                    {"reduce_scatter", "reduce_scatter"},
-                    {"send", "send"}},
+                   {{kCollectives[0], kCollectives[0]},
+                    {kCollectives[1], kCollectives[1]},
+                    {kCollectives[2], kCollectives[2]},
+                    {kCollectives[3], kCollectives[3]},
+                    {kCollectives[4], kCollectives[4]}},
                    true);
       fit.ranks = static_cast<int>(whole(entry, "ranks"));
       if (fit.ranks == 1) entry.problem("ranks", "must be 2 or more", "a collective of one rank costs nothing");
+      entry.choice("algorithm", fit.algorithm, {{"ring", "ring"}, {"nvls", "nvls"}});
       fit.a_s = number(entry, "a", Range::not_negative) * kMicro;
       fit.busbw = number(entry, "busbw", Range::positive) * kGiga;
       fit.c_s = number(entry, "c", Range::not_negative) * kMicro;
       provenance(entry);
       p.intra_node.push_back(fit);
+    });
+    section(nvlink, "ramps", false, [&](ObjectReader& ramps) {
+      for (const char* op : kCollectives)
+        section(ramps, op, false,
+                [&](ObjectReader& ramp) { p.collective_ramps[op] = curve(ramp, "log2_bytes"); });
     });
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "send"}) {
       const auto is_op = [&](const CollectiveFit& fit) { return fit.op == op; };
@@ -263,6 +185,8 @@ class ProfileReader {
   }
 
   void read_fabric(ObjectReader& fabric, HardwareProfile& p) {
+    std::string tier;
+    fabric.optional("tier", tier);
     p.nics_per_node = count(fabric, "nics_per_node");
     if (p.nics_per_node > p.gpus_per_node)
       fabric.problem("nics_per_node", "more NICs than GPUs in a node", "give at most one NIC per GPU");
@@ -307,15 +231,56 @@ class ProfileReader {
   }
 
   const Json& json_;
-  const std::string& file_;
-  std::vector<Violation>& problems_;
-  std::vector<std::string> sources_;
 };
 
 }  // namespace
 
+double Curve::at(double value) const {
+  if (x.empty()) return 0;
+  if (value <= x.front()) return y.front();
+  if (value >= x.back()) return y.back();
+  std::size_t i = 1;
+  while (x[i] < value) ++i;
+  return y[i - 1] + (y[i] - y[i - 1]) * (value - x[i - 1]) / (x[i] - x[i - 1]);
+}
+
+double AttentionRate::Pass::at(std::int64_t seq) const {
+  return rate / (1 + std::pow(ramp / static_cast<double>(seq), power));
+}
+
+Json resolve_profile(const Json& json, const std::string& file, std::vector<Violation>& problems) {
+  if (!json.is_object() || !json.contains("based_on")) return json;
+  const Json& name = json["based_on"];
+  if (!name.is_string()) {
+    problems.push_back({file, "based_on", name.dump(), "must be the name of a profile", "name one of this folder"});
+    return json;
+  }
+  const std::size_t slash = file.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
+  Json whole;
+  try {
+    whole = parse_json_file(folder + name.get<std::string>() + ".json");
+  } catch (const Error&) {
+    problems.push_back({file, "based_on", name.dump(), "can't be read", "name a profile of the same folder"});
+    return json;
+  }
+  if (whole.contains("based_on")) {
+    problems.push_back({file, "based_on", name.dump(), "is itself based on another profile", "name that one"});
+    return json;
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (key == "sources" && value.is_object() && whole.contains(key)) {
+      for (const auto& [source, text] : value.items()) whole[key][source] = text;
+    } else {
+      whole[key] = value;
+    }
+  }
+  return whole;
+}
+
 HardwareProfile read_hardware(const Json& json, const std::string& file, std::vector<Violation>& problems) {
-  return ProfileReader(json, file, problems).read();
+  const Json whole = resolve_profile(json, file, problems);
+  return ProfileReader(whole, file, problems).read();
 }
 
 HardwareProfile load_hardware(const std::string& path) {

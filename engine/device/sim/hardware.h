@@ -16,28 +16,54 @@
 
 namespace benchsuite {
 
+/// A broken line over ascending x, held constant beyond its ends.
+struct Curve {
+  std::vector<double> x, y;
+  double at(double value) const;  ///< 0 for an empty curve
+};
+
 /// One thread-block tile of a matrix kernel and its rate relative to the best tile.
 struct GemmTile {
   std::int64_t m = 0, n = 0;
   double relative = 1;
 };
 
-/// Time of a matrix product: t = floor + max(2 m n (k + k_ramp) / (peak efficiency), bytes / (memory bandwidth share)).
-/// With tiles, m n is rounded up to whole waves of the best tile over all SMs.
+/// Time of a matrix product of batch x [m, n, k]:
+///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k) + columns(n) + rows(m))
+///   outputs = (m n batch)^(1 - wave_share) * (m n batch rounded up to whole waves of the best tile)^wave_share, and
+///             never under a quarter of a wave: fewer SMs at work do not make the work faster
+///   time    = max(floor, math, bytes / (memory bandwidth memory_share)).
+/// That is a burst: cold, at full clocks. Sustained work divides the math by sustained_over_burst; a single long kernel
+/// meets the power limit by itself: times exp(long_kernel(log10 seconds)).
 struct GemmModel {
   double floor_s = 0;
-  double efficiency = 1;        ///< sustained share of dense peak at large k
-  double k_ramp = 0;            ///< k at which the k-loop's overhead equals its work
-  double memory_share = 1;      ///< 0: memory traffic is free (ideal only)
-  std::vector<GemmTile> tiles;  ///< empty: no wave quantisation
+  double efficiency = 1;            ///< burst share of dense peak at large k and many waves
+  double sustained_over_burst = 1;  ///< seconds of work under the power limit against short kernels
+  double k_ramp = 0;                ///< k at which the k-loop's overhead equals its work; 0 where the surface has it
+  double memory_share = 1;          ///< 0: memory traffic is free (ideal only)
+  double wave_share = 1;            ///< how much of the rounding to whole waves shows
+  std::vector<GemmTile> tiles;      ///< empty: no wave quantisation
+  std::vector<double> surface_waves;  ///< log2 of m n batch / (128 x 128 x SMs)
+  std::vector<double> surface_k;      ///< log2 of k
+  std::vector<double> surface;        ///< slowdown (natural log) by k, then waves; empty: none
+  Curve columns, rows;                ///< slowdown (natural log) by log2 n, log2 m
+  Curve long_kernel;                  ///< slowdown (natural log) by log10 of the burst seconds
+  double accumulate_exposed = 0;      ///< share of the extra traffic of an fp32 accumulation that the kernel does not hide
+  double fp8_over_bf16 = 0;           ///< speed of an 8-bit product against a 16-bit one; 0: from the peaks
+  double fp8_cast_share = 1;          ///< share of the memory bandwidth at which its operands are cast (and amax taken)
 };
 
-/// Fused attention's rates at one shape.
-struct AttentionPoint {
-  std::int64_t head_dim = 0, seq = 0;
+/// Fused attention of one head size and masking: rate(s) = rate / (1 + (ramp / s)^power), FLOP/s, counted 4 b a s^2 d
+/// forward, 2.5 times that backward, halved when causal.
+struct AttentionRate {
+  std::int64_t head_dim = 0;
   bool causal = false;
-  double forward_tflops = 0;   ///< counted 4 b a s^2 d, halved when causal
-  double backward_tflops = 0;  ///< counted 2.5 times forward
+  struct Pass {
+    double rate = 0;
+    double ramp = 0;   ///< sequence length at which half the rate is reached (power 1)
+    double power = 1;
+    double at(std::int64_t seq) const;
+  } forward, backward;
 };
 
 /// Memory-bound op: t = floor + bytes / (share * bandwidth).
@@ -46,11 +72,13 @@ struct MemoryOpModel {
   double floor_s = 0;
 };
 
-/// One collective inside a node: t = a + size f / busbw + c sqrt(size), f the busbw factor of nccl-tests.
+/// One collective inside a node, by nccl-tests' sizes:
+/// t = (a + size f / busbw + c sqrt(size)) * exp(ramp(log2 size)), f the busbw factor, ramp the op's switches of protocol.
 struct CollectiveFit {
-  std::string op;  ///< all_reduce, all_gather, reduce_scatter, send
+  std::string op;  ///< all_reduce, all_gather, reduce_scatter, all_to_all, send
   int ranks = 0;
   double a_s = 0, busbw = 0 /* bytes/s */, c_s = 0 /* s per sqrt(byte) */;
+  std::string algorithm = "ring";  ///< or "nvls": reduction in the switch
 };
 
 /// One wire protocol of a ring that crosses nodes (low latency at part of the bandwidth, or the reverse). The library
@@ -74,22 +102,32 @@ struct HardwareProfile {
   GemmModel gemm;                      ///< 16-bit inputs
   std::string attention_kernel;        ///< which fused kernel the points were measured on
   double attention_floor_s = 0;
-  std::vector<AttentionPoint> attention;            ///< empty: fused attention runs at peak (ideal)
+  std::vector<AttentionRate> attention;             ///< empty: fused attention runs at peak (ideal)
+  std::int64_t attention_block = 128;               ///< query rows of one thread block
+  double attention_wave_share = 0;                  ///< how much of the rounding to whole waves of blocks shows
+  Curve attention_occupancy;                        ///< slowdown (natural log) by log2 of blocks per SM
   std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest
   double nvlink_bandwidth = 0;                      ///< bytes/s and direction, per GPU (line rate)
   std::vector<CollectiveFit> intra_node;
+  std::map<std::string, Curve> collective_ramps;  ///< by op: slowdown (natural log) by log2 bytes
   int nics_per_node = 0;     ///< 0: single-node profile
   double nic_bandwidth = 0;  ///< bytes/s and direction, usable, per NIC
   double nic_latency_s = 0;  ///< small-message time of a send between nodes
   std::vector<RingProtocol> inter_node;
   int collective_sm_permille = 0;  ///< SMs a collective's kernel occupies inside a node
   int inter_node_sm_permille = 0;
+  double host_eager_s = 0;          ///< host time per op of an eager framework
+  double host_graph_s = 0;          ///< host time per op inside a captured graph
   std::vector<Site> free_sites;     ///< cost nothing (ideal only)
   bool free_communication = false;  ///< ideal only
-  Json raw;                         ///< the whole file, for `show` and reports (sources, fit errors)
+  Json raw;                         ///< the whole profile, resolved: sources, ranges, fit errors
 };
 
-/// Reads and checks a profile file; problems carry file, key, value and remedy.
+/// A profile may be based on another one of its folder ("based_on": its name): top-level keys it states replace the
+/// other's, "sources" add up. Returns the whole profile; problems name what is missing.
+Json resolve_profile(const Json& json, const std::string& file, std::vector<Violation>& problems);
+
+/// Reads and checks a profile file, resolving it first; problems carry file, key, value and remedy.
 HardwareProfile read_hardware(const Json& json, const std::string& file, std::vector<Violation>& problems);
 
 /// Reads the profile at `path`. Throws Error with every problem.

@@ -54,7 +54,8 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
   PricedRole result;
   result.program = &program;
   const std::size_t shapes = program.shapes.size();
-  result.compute.assign(shapes * kSites, -1);
+  result.compute.assign(shapes * kSites, ComputeCost{-1});
+  result.host = costs.host;
   result.transfer_of.assign(program.groups.size() * shapes, -1);
   result.group_of.assign(program.groups.size(), -1);
   result.member_of.assign(program.groups.size(), -1);
@@ -79,10 +80,14 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
         << "op " << id << " (" << name_of(op.kind) << ") of rank " << program.rank << " is on stream "
         << name_of(op.stream);
     if (!is_communication(op.kind)) {
-      Picoseconds& duration = result.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
-      if (duration < 0) {
-        duration = costs.compute(program.shapes[op.shape], op.site);
-        CHECK(duration >= 0 && duration < kLongestOp) << name_of(op.kind) << " takes " << duration << " ps";
+      ComputeCost& cost = result.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
+      if (cost.duration < 0) {
+        cost = costs.compute(program.shapes[op.shape], op.site);
+        CHECK(cost.duration >= 0 && cost.duration < kLongestOp) << name_of(op.kind) << " takes " << cost.duration << " ps";
+        CHECK(cost.sm_permille >= 0 && cost.sm_permille <= 1000 && cost.memory_permille >= 0 &&
+              cost.memory_permille <= 1000)
+            << name_of(op.kind) << " wants " << cost.sm_permille << " permille of the SMs, " << cost.memory_permille
+            << " of the memory";
       }
       continue;
     }
@@ -108,10 +113,11 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
     CHECK(stream_of[op.group] == op.stream)
         << "rank " << program.rank << " uses one group on two streams, " << name_of(op.stream) << " at op " << id;
     const TransferCost cost = costs.transfer(program.shapes[op.shape], program.groups[op.group]);
-    CHECK(cost.latency >= 0 && cost.duration >= cost.latency && cost.duration < kLongestOp && cost.sm_permille >= 0)
+    CHECK(cost.latency >= 0 && cost.duration >= cost.latency && cost.duration < kLongestOp && cost.sm_permille >= 0 &&
+          cost.memory_permille >= 0)
         << name_of(op.kind) << " takes " << cost.duration << " ps, " << cost.latency << " of them latency";
     transfer = static_cast<std::int32_t>(result.transfers.size());
-    result.transfers.push_back({cost.latency, cost.duration, cost.sm_permille, {}});
+    result.transfers.push_back({cost.latency, cost.duration, cost.sm_permille, cost.memory_permille, {}});
   }
   return result;
 }

@@ -1,7 +1,7 @@
 // A World with every duration filled in: what the replay runs, free of hardware profiles.
 //
-// The replay needs four things of a machine: how long a compute op takes, how long a transfer takes alone, which shared
-// links it loads, and how many SMs its kernel holds. `price` asks a CostSource once per distinct (shape, site) and
+// The replay needs five things of a machine: how long a compute op takes, how long a transfer takes alone, which shared
+// links it loads, what both want of the SMs and of the memory, and how fast the host launches. `price` asks a CostSource once per distinct (shape, site) and
 // (group, shape), so that the replay itself only indexes arrays.
 //
 // Link classes. A collapsed world replays one flow for a set of sibling flows (the same transfer of the other ranks of
@@ -22,8 +22,9 @@ namespace benchsuite {
 
 /// Where prices come from. A CostModel in runs; plain functions in tests.
 struct CostSource {
-  std::function<Picoseconds(const OpShape&, Site)> compute;
+  std::function<ComputeCost(const OpShape&, Site)> compute;
   std::function<TransferCost(const OpShape&, const Group&)> transfer;
+  HostCost host = {};
 };
 
 /// `costs` must outlive the source.
@@ -39,6 +40,7 @@ struct PricedTransfer {
   Picoseconds latency = 0;   ///< does not grow when a link is shared
   Picoseconds duration = 0;  ///< alone, latency included
   std::int32_t sm_permille = 0;
+  std::int32_t memory_permille = 0;
   std::vector<LinkLoad> loads;
 };
 
@@ -51,13 +53,14 @@ struct PricedGroup {
 
 struct PricedRole {
   const Program* program = nullptr;
-  std::vector<Picoseconds> compute;       ///< [shape * kSites + site]; -1: no op has it
+  std::vector<ComputeCost> compute;       ///< [shape * kSites + site]; duration -1: no op has it
   std::vector<std::int32_t> transfer_of;  ///< [local group * shapes + shape], index into transfers; -1: no op has it
   std::vector<PricedTransfer> transfers;
   std::vector<std::int32_t> group_of;   ///< local group to PricedWorld::groups; -1: no op uses it
   std::vector<std::int32_t> member_of;  ///< local group to this role's position in PricedGroup::roles
   std::vector<OpId> next_on_stream;     ///< by op; kNone at the end of a stream
   std::array<OpId, kStreams> first_on_stream{};
+  HostCost host;
 };
 
 struct PricedWorld {

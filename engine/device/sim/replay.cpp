@@ -3,7 +3,8 @@
 // Events are the ends of compute ops and flows, taken in order of (time, rank, stream). Whatever happens at one instant
 // happens after no time at all, and rates only act over time: so the order inside an instant decides nothing, provided
 // that work left is counted exactly. It is: remaining work and progress are integers, and an end is rounded up, so that
-// at its own end no work is left whoever asks first.
+// at its own end no work is left whoever asks first. Demands on shared resources change as ops come and go; paces are
+// set once an instant has settled, from the demands alone.
 #include "engine/device/sim/replay.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr std::size_t kCompute = static_cast<std::size_t>(StreamKind::compute);
-constexpr std::int64_t kFullRate = 1000;  // permille of the SMs
+constexpr std::int64_t kFullRate = 1000;  // permille of its own pace
+constexpr std::int64_t kWhole = 1000;     // permille of a resource
 constexpr int kFlowBits = 60;             // a flow alone progresses by 2^60 a picosecond
 constexpr Wide kFlowRate = Wide{1} << kFlowBits;
 
@@ -42,7 +44,7 @@ struct RoleState {
   const Op* ops = nullptr;
   const OpId* waits = nullptr;
   const OpId* next = nullptr;
-  const Picoseconds* compute = nullptr;
+  const ComputeCost* compute = nullptr;
   Span* spans = nullptr;
   std::size_t shapes = 0;
 
@@ -50,14 +52,20 @@ struct RoleState {
   std::array<OpId, kStreams> head;        // first op not ended; kNone when the stream is done
   std::array<OpId, kStreams> blocked_on;  // valid where `blocked` has the stream's bit
   std::uint32_t blocked = 0;
-  bool touched = false;
+  std::uint32_t unlaunched = 0;  // streams whose `end` is the instant the host launches their head
+  bool touched = false, unsettled = false;
 
-  // The running compute op.
+  // The running compute op; nullptr when there is none.
+  const ComputeCost* running = nullptr;
   std::int64_t remaining = 0;  // permille x picoseconds
-  std::int64_t rate = kFullRate;
-  std::int64_t resident = 0;  // permille of the SMs held by communication kernels
+  std::int64_t rate = 0;       // 0: not yet set
   Picoseconds updated = 0;
   Picoseconds last_end = 0;
+
+  // Demands of communication, in permille: SMs of resident kernels, memory bandwidth of transfers in progress.
+  std::int64_t held_sms = 0, moved_memory = 0;
+  std::int64_t demand = kWhole;           // on the more wanted of the two, compute included, at least all of it
+  std::vector<std::uint32_t> transfers;   // flows in progress
 };
 
 /// One group has at most one operation open: a member posts the next only when the last has ended.
@@ -73,7 +81,8 @@ struct FlowState {
 
   std::uint32_t home_role = 0;  // where the end is kept
   std::uint8_t home_stream = 0;
-  std::int64_t load = 0;         // W of replay.h; 0: not on a link
+  std::int64_t stretch = 0;      // S of replay.h in permille; 0: not yet set
+  bool unsettled = false;
   Wide remaining = 0, rate = 0;  // 2^-60 picoseconds
   Picoseconds updated = 0;
 };
@@ -124,7 +133,12 @@ class Replay {
       RoleState& role = roles_[r];
       std::uint32_t stream = 0;
       while (role.end[stream] != now) ++stream;
-      if (stream == kCompute) {
+      if (role.unlaunched & (1u << stream)) {
+        role.unlaunched &= ~(1u << stream);
+        role.end[stream] = kNever;
+        touch(r);
+        try_later(r, stream);
+      } else if (stream == kCompute) {
         finish_op(r, stream, now);
       } else {
         const Op& op = role.ops[role.head[stream]];
@@ -156,6 +170,10 @@ class Replay {
       todo_.pop_back();
       try_start(entry / 16, entry % 16, now);
     }
+    for (const std::uint32_t r : unsettled_roles_) settle_role(r, now);
+    unsettled_roles_.clear();
+    for (const std::uint32_t g : unsettled_flows_) settle_flow(g, now);
+    unsettled_flows_.clear();
     for (const std::uint32_t r : touched_) {
       RoleState& role = roles_[r];
       role.touched = false;
@@ -177,6 +195,15 @@ class Replay {
       role.blocked |= 1u << stream;
       return;
     }
+    if (role.priced->host.per_op > 0) {
+      const Picoseconds launched = role.priced->host.first + (Picoseconds{id} + 1) * role.priced->host.per_op;
+      if (now < launched) {
+        role.unlaunched |= 1u << stream;
+        role.end[stream] = launched;
+        touch(r);
+        return;
+      }
+    }
     role.spans[id].ready = now;
     if (stream == kCompute) {
       start_compute(r, id, now);
@@ -189,15 +216,53 @@ class Replay {
     RoleState& role = roles_[r];
     const Op& op = role.ops[id];
     role.spans[id].start = now;
-    const Picoseconds duration = role.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
-    if (duration == 0) {
+    const ComputeCost& cost = role.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
+    if (cost.duration == 0) {
       finish_op(r, kCompute, now);
       return;
     }
-    role.remaining = duration * kFullRate;
-    role.updated = now;
-    role.end[kCompute] = now + (role.rate == kFullRate ? duration : time_for(role.remaining, role.rate));
-    touch(r);
+    role.running = &cost;
+    role.remaining = cost.duration * kFullRate;
+    role.rate = 0;
+    unsettle_role(r);
+  }
+
+  void unsettle_role(std::uint32_t r) {
+    if (roles_[r].unsettled) return;
+    roles_[r].unsettled = true;
+    unsettled_roles_.push_back(r);
+  }
+
+  void unsettle_flow(std::uint32_t g) {
+    if (flows_[g].unsettled) return;
+    flows_[g].unsettled = true;
+    unsettled_flows_.push_back(g);
+  }
+
+  /// Paces the compute op by the demands on the resources it uses, and tells the transfers.
+  void settle_role(std::uint32_t r, Picoseconds now) {
+    RoleState& role = roles_[r];
+    role.unsettled = false;
+    std::int64_t sms = role.held_sms, memory = role.moved_memory;
+    if (role.running) {
+      sms += role.running->sm_permille;
+      memory += role.running->memory_permille;
+      std::int64_t wanted = kWhole;
+      if (role.running->sm_permille > 0) wanted = std::max(wanted, sms);
+      if (role.running->memory_permille > 0) wanted = std::max(wanted, memory);
+      const std::int64_t rate = std::max<std::int64_t>(1, kFullRate * kWhole / wanted);
+      if (rate != role.rate) {
+        if (role.rate > 0) role.remaining = left<std::int64_t>(role.remaining, role.rate, now - role.updated);
+        role.rate = rate;
+        role.updated = now;
+        role.end[kCompute] = now + time_for(role.remaining, rate);
+        touch(r);
+      }
+    }
+    const std::int64_t demand = std::max({kWhole, sms, memory});
+    if (demand == role.demand) return;
+    role.demand = demand;
+    for (const std::uint32_t g : role.transfers) unsettle_flow(g);
   }
 
   void finish_op(std::uint32_t r, std::uint32_t stream, Picoseconds now) {
@@ -207,6 +272,10 @@ class Replay {
     role.last_end = now;
     role.end[stream] = kNever;
     role.head[stream] = role.next[id];
+    if (stream == kCompute && role.running) {
+      role.running = nullptr;
+      unsettle_role(r);
+    }
     for (std::uint32_t mask = role.blocked; mask != 0; mask &= mask - 1) {
       const auto other = static_cast<std::uint32_t>(std::countr_zero(mask));
       if (role.blocked_on[other] != id) continue;
@@ -217,19 +286,10 @@ class Replay {
     touch(r);
   }
 
-  /// Communication kernels come and go: the compute op that runs beside them changes pace.
-  void hold_sms(std::uint32_t r, std::int64_t permille, Picoseconds now) {
+  void hold_sms(std::uint32_t r, std::int64_t permille) {
     if (permille == 0) return;
-    RoleState& role = roles_[r];
-    const std::int64_t before = role.rate;
-    role.resident += permille;
-    // Kernels that ask for more SMs than there are queue among themselves; compute is never shut out for good.
-    role.rate = std::max<std::int64_t>(1, kFullRate - role.resident);
-    if (role.end[kCompute] == kNever) return;
-    role.remaining = left<std::int64_t>(role.remaining, before, now - role.updated);
-    role.updated = now;
-    role.end[kCompute] = now + time_for(role.remaining, role.rate);
-    touch(r);
+    roles_[r].held_sms += permille;
+    unsettle_role(r);
   }
 
   void arrive(std::uint32_t r, std::uint32_t stream, OpId id, Picoseconds now) {
@@ -242,7 +302,7 @@ class Replay {
     const auto member = static_cast<std::size_t>(priced.member_of[op.group]);
     FlowState& flow = flows_[g];
     check_match(flow, r, id);
-    hold_sms(r, cost.sm_permille, now);
+    hold_sms(r, cost.sm_permille);
     flow.streams[member] = static_cast<std::uint8_t>(stream);
     flow.here[member] = 1;
     if (flow.group->owner == static_cast<int>(r)) flow.cost = &cost;
@@ -258,9 +318,7 @@ class Replay {
     }
     flow.home_role = r;
     flow.home_stream = static_cast<std::uint8_t>(stream);
-    role.end[stream] = now + flow.cost->duration;
-    touch(r);
-    if (!flow.cost->loads.empty()) join_links(g, now);
+    begin_flow(g, now);
   }
 
   /// Members must do the same thing in the same order; the verifier says more, but a wrong match must never pass.
@@ -289,14 +347,14 @@ class Replay {
 
   void finish_flow(std::uint32_t g, Picoseconds now) {
     FlowState& flow = flows_[g];
-    if (flow.load != 0) leave_links(g, now);
+    if (flow.stretch != 0) stop_flow(g);
     for (std::size_t i = 0; i < flow.streams.size(); ++i) {
       const auto r = static_cast<std::uint32_t>(flow.group->roles[i]);
       RoleState& role = roles_[r];
       const Op& op = role.ops[role.head[flow.streams[i]]];
       const PricedRole& priced = *role.priced;
       const std::int32_t transfer = priced.transfer_of[op.group * role.shapes + op.shape];
-      hold_sms(r, -priced.transfers[static_cast<std::size_t>(transfer)].sm_permille, now);
+      hold_sms(r, -priced.transfers[static_cast<std::size_t>(transfer)].sm_permille);
       finish_op(r, flow.streams[i], now);
       flow.here[i] = 0;
     }
@@ -304,49 +362,68 @@ class Replay {
     ++flow.sequence;
   }
 
-  void join_links(std::uint32_t g, Picoseconds now) {
+  void begin_flow(std::uint32_t g, Picoseconds now) {
     FlowState& flow = flows_[g];
     flow.remaining = Wide{flow.cost->duration} << kFlowBits;
     flow.rate = kFlowRate;
-    flow.load = 1;
+    flow.stretch = 0;
     flow.updated = now;
     for (const LinkLoad& load : flow.cost->loads) {
       LinkState& link = links_[static_cast<std::size_t>(load.link)];
       link.weight += load.weight;
       link.flows.push_back(g);
+      for (const std::uint32_t other : link.flows) unsettle_flow(other);
     }
-    for (const LinkLoad& load : flow.cost->loads) share_link(static_cast<std::size_t>(load.link), now);
+    for (const int member : flow.group->roles) {
+      const auto r = static_cast<std::uint32_t>(member);
+      roles_[r].transfers.push_back(g);
+      if (flow.cost->memory_permille == 0) continue;
+      roles_[r].moved_memory += flow.cost->memory_permille;
+      unsettle_role(r);
+    }
+    unsettle_flow(g);
   }
 
-  void leave_links(std::uint32_t g, Picoseconds now) {
+  void stop_flow(std::uint32_t g) {
     FlowState& flow = flows_[g];
-    flow.load = 0;
     for (const LinkLoad& load : flow.cost->loads) {
       LinkState& link = links_[static_cast<std::size_t>(load.link)];
       link.weight -= load.weight;
       link.flows.erase(std::find(link.flows.begin(), link.flows.end(), g));
+      for (const std::uint32_t other : link.flows) unsettle_flow(other);
     }
-    for (const LinkLoad& load : flow.cost->loads) share_link(static_cast<std::size_t>(load.link), now);
+    for (const int member : flow.group->roles) {
+      const auto r = static_cast<std::uint32_t>(member);
+      auto& transfers = roles_[r].transfers;
+      transfers.erase(std::find(transfers.begin(), transfers.end(), g));
+      if (flow.cost->memory_permille == 0) continue;
+      roles_[r].moved_memory -= flow.cost->memory_permille;
+      unsettle_role(r);
+    }
+    flow.stretch = 0;
+    flow.cost = nullptr;
   }
 
-  void share_link(std::size_t link, Picoseconds now) {
-    for (const std::uint32_t g : links_[link].flows) {
-      FlowState& flow = flows_[g];
-      std::int64_t load = 0;
-      for (const LinkLoad& part : flow.cost->loads) {
-        load = std::max(load, links_[static_cast<std::size_t>(part.link)].weight);
-      }
-      if (load == flow.load) continue;
-      flow.load = load;
-      flow.remaining = left<Wide>(flow.remaining, flow.rate, now - flow.updated);
-      flow.updated = now;
-      const PricedTransfer& cost = *flow.cost;
-      const Wide shared = Wide{cost.latency} + Wide{cost.duration - cost.latency} * load;
-      // Rounded up, as ends are: under one constant load the two cancel and the flow takes exactly `shared`.
-      flow.rate = ((Wide{cost.duration} << kFlowBits) + shared - 1) / shared;
-      roles_[flow.home_role].end[flow.home_stream] = now + time_for(flow.remaining, flow.rate);
-      touch(flow.home_role);
+  /// Paces a flow by its most loaded link and by the demands on its members' SMs and memory.
+  void settle_flow(std::uint32_t g, Picoseconds now) {
+    FlowState& flow = flows_[g];
+    flow.unsettled = false;
+    if (!flow.cost || flow.arrived < flow.group->roles.size()) return;  // it ended in this instant
+    std::int64_t stretch = kWhole;
+    for (const LinkLoad& load : flow.cost->loads) {
+      stretch = std::max(stretch, kWhole * links_[static_cast<std::size_t>(load.link)].weight);
     }
+    for (const int member : flow.group->roles) stretch = std::max(stretch, roles_[static_cast<std::size_t>(member)].demand);
+    if (stretch == flow.stretch) return;
+    if (flow.stretch != 0) flow.remaining = left<Wide>(flow.remaining, flow.rate, now - flow.updated);
+    flow.stretch = stretch;
+    flow.updated = now;
+    const PricedTransfer& cost = *flow.cost;
+    const Wide shared = Wide{cost.latency} * kWhole + Wide{cost.duration - cost.latency} * stretch;
+    // Rounded up, as ends are: under one constant load the two cancel and the flow takes exactly `shared`.
+    flow.rate = ((Wide{cost.duration} << kFlowBits) * kWhole + shared - 1) / shared;
+    roles_[flow.home_role].end[flow.home_stream] = now + time_for(flow.remaining, flow.rate);
+    touch(flow.home_role);
   }
 
   void throw_if_stuck() const {
@@ -379,7 +456,7 @@ class Replay {
   std::vector<FlowState> flows_;
   std::vector<LinkState> links_;
   std::vector<std::uint32_t> todo_;  // role * 16 + stream
-  std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> touched_, unsettled_roles_, unsettled_flows_;
 };
 
 }  // namespace

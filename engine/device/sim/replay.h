@@ -5,12 +5,18 @@
 // them. Replaying whole means every rank is its own role; `why_not_collapsible` says when a smaller world is not
 // equivalent. It judges groups, nodes and links; that the ranks of a role record the same ops is the caller's word.
 //
-// Shared resources:
-//   links  All flows in progress on a link share it equally, weighted by how many ranks of their role use it at once.
-//          A flow whose links carry a total weight W runs at duration / (latency + (duration - latency) W); of several
-//          links the most loaded counts.
-//   SMs    While communication kernels are resident on a rank (waiting or transferring) its compute ops run at
-//          1 - (sum of their sm_permille) / 1000, but never below 1/1000.
+// Shared resources, each shared in proportion to what is asked of it:
+//   links   The flows in progress on a link, weighted by how many ranks of their role use it at once, ask for W times its
+//           rate.
+//   SMs     A compute op bound by arithmetic asks for all of a rank's, a communication kernel for its sm_permille as long
+//           as it is resident (waiting or transferring).
+//   memory  Compute ops and transfers in progress ask for the share of the bandwidth they use when alone.
+// Where more than the whole is asked, everyone who uses the resource goes slower by that factor: a GEMM beside a
+// collective of 150 permille runs at 1000/1150, and so does the collective. Of several resources the most wanted counts,
+// for a flow those of all its members (S): it takes latency + (duration - latency) S.
+//
+// Host. A rank's host launches its ops in recording order, one each `per_op` after `first`, and runs ahead freely: it
+// never waits inside a step. No op starts, and no rank arrives at a collective, before its launch.
 //
 // A collective starts when every role among its group's ranks has arrived; a send and a receive when both have.
 #pragma once

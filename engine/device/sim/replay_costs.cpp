@@ -5,8 +5,8 @@
 namespace benchsuite {
 
 CostSource source_of(const CostModel& costs) {
-  return {[&costs](const OpShape& shape, Site site) { return costs.compute(shape, site); },
-          [&costs](const OpShape& shape, const Group& group) { return costs.transfer(shape, group); }};
+  return {[&costs](const OpShape& shape, Site site) { return costs.compute_cost(shape, site); },
+          [&costs](const OpShape& shape, const Group& group) { return costs.transfer(shape, group); }, costs.host()};
 }
 
 std::string why_not_collapsible(const World& world, const CostModel& costs) {

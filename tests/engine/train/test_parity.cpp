@@ -1,51 +1,20 @@
 // One model under every layout: parallelism, recompute and scheduling change where and when things are computed, and
 // nothing else. The baseline is one rank; fp32 on device cpu; memory outside lifetimes is poisoned with NaN.
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <functional>
-#include <limits>
 
-#include "engine/train/cpu_training.h"
+#include "tests/engine/train/parity.h"
 
 namespace benchsuite {
 namespace {
 
-TrainConfig tiny() {
-  TrainConfig config;
-  config.model = {.name = "tiny", .layers = 4, .hidden = 32, .ffn_hidden = 128, .heads = 4, .kv_heads = 4, .seq = 16,
-                  .vocab = 512, .dropout = 0.1};
-  config.layout.precision = DType::fp32;
-  config.layout.attention = AttentionKernel::unfused;
-  config.layout.global_batch = 8;
-  return config;
-}
+using testing_train::largest_difference;
+using testing_train::train;
 
-CpuTrainingResult train(const TrainConfig& config, const Faults& faults = {}) {
-  return train_on_cpu(config, {.steps = 2, .faults = faults, .poison = true, .collect_gradients = true});
-}
+TrainConfig tiny() { return testing_train::tiny_gpt(); }
 
 const CpuTrainingResult& baseline() {
   static const CpuTrainingResult result = train(tiny());
   return result;
-}
-
-/// Largest difference over all tensors of `a` and `b`, each relative to the largest value of its tensor in `b`.
-double largest_difference(const std::map<std::string, std::vector<float>>& a,
-                          const std::map<std::string, std::vector<float>>& b) {
-  double largest = 0;
-  for (const auto& [name, wanted] : b) {
-    const std::vector<float>& got = a.at(name);
-    EXPECT_EQ(got.size(), wanted.size()) << name;
-    double scale = 0, difference = 0;
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      scale = std::max(scale, std::fabs(static_cast<double>(wanted[i])));
-      const double distance = std::fabs(static_cast<double>(got[i]) - static_cast<double>(wanted[i]));
-      difference = std::isnan(distance) ? std::numeric_limits<double>::infinity() : std::max(difference, distance);
-    }
-    largest = std::max(largest, difference / scale);
-  }
-  return largest;
 }
 
 // fp32 sums in another order: about sqrt(terms) roundings of 6e-8 on sums of a few thousand products, through four
@@ -209,7 +178,7 @@ TEST(WholeModel, LossStartsNearTheEntropyOfTheVocabulary) {
 
 TEST(CpuTraining, RefusesWhatItCannotCompute) {
   TrainConfig config = tiny();
-  config.layout.precision = DType::bf16;
+  config.layout.precision = DType::fp16;
   EXPECT_THROW(train_on_cpu(config, {}), Error);
 }
 

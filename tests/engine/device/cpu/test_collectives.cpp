@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/comm/threads/thread_world.h"
 #include "tests/engine/device/cpu/tiny_program.h"
 
 namespace benchsuite::testing_cpu {
@@ -128,6 +129,54 @@ TEST(Collectives, ReductionsAddInRankOrder) {
     };
     host.after_step = [&](CpuRank& rank, int) { EXPECT_EQ(rank.data(x)[0], reversed ? 1 : 0); };
     world.run(host, 6);
+  }
+}
+
+TEST(Collectives, Bf16SumsRunInFp32InRankOrderAndAreRoundedOnce) {
+  const Watchdog watchdog;
+  // bf16 steps by 2 from 256: rounding after each addition would give 256 + 1 = 256 twice, and 3 + 256 is a tie for 260.
+  // The last column shows the order: in fp32 (2^30 + 1) - 2^30 is 0.
+  const std::vector<float> values[3] = {{256, 3, -8, 0x1p30f}, {1, 256, -2, 1}, {1, 0, -4, -0x1p30f}};
+  World world(3);
+  Tensor sum, whole, part, max, gathered;
+  for (TinyProgram& tiny : world.programs) {
+    const std::uint32_t group = tiny.group(GroupKind::tensor, {0, 1, 2});
+    const Placed placed{.stream = StreamKind::tensor, .group = group};
+    sum = tiny.tensor(4, DType::bf16);
+    whole = tiny.tensor(3, DType::bf16);
+    part = tiny.tensor(1, DType::bf16);
+    max = tiny.tensor(4, DType::bf16);
+    gathered = tiny.tensor(12, DType::bf16);
+    const auto bf16 = [](OpShape shape) {
+      shape.dtype = shape.out_dtype = DType::bf16;
+      return shape;
+    };
+    tiny.op(bf16(collective(OpKind::all_gather, 12)), {reads(max), writes(gathered)}, placed);
+    tiny.op(bf16(collective(OpKind::all_reduce, 4, Reduction::sum)), {updates(sum)}, placed);
+    tiny.op(bf16(collective(OpKind::reduce_scatter, 3, Reduction::sum)), {reads(whole), writes(part)}, placed);
+    tiny.op(bf16(collective(OpKind::all_reduce, 4, Reduction::max)), {updates(max)}, placed);
+  }
+  const auto fill = [](std::span<Bf16> to, const std::vector<float>& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = round_to_bf16(from[i]);
+  };
+  HostWork host;
+  host.before_step = [&](CpuRank& rank, int) {
+    for (const Tensor& tensor : {sum, whole, max}) fill(rank.view<Bf16>(tensor), values[rank.rank()]);
+  };
+  const auto ranks = world.run(host);
+  for (int rank = 0; rank < 3; ++rank) {
+    CpuRank& at = *ranks[static_cast<std::size_t>(rank)];
+    const auto floats_of = [&](const Tensor& tensor) {
+      std::vector<float> result;
+      for (const Bf16 value : at.view<Bf16>(tensor)) result.push_back(widen(value));
+      return result;
+    };
+    EXPECT_EQ(floats_of(sum), (std::vector<float>{258, 260, -14, 0}));
+    EXPECT_EQ(floats_of(part), (std::vector<float>{std::vector<float>{258, 260, -14}[static_cast<std::size_t>(rank)]}));
+    EXPECT_EQ(floats_of(max), (std::vector<float>{256, 256, -2, 0x1p30f}));
+    std::vector<float> all;
+    for (const auto& row : values) all.insert(all.end(), row.begin(), row.end());
+    EXPECT_EQ(floats_of(gathered), all);
   }
 }
 

@@ -169,7 +169,8 @@ TEST(Embedding, ShardsOfTheVocabularyAddUpToTheWhole) {
     const std::vector<std::span<std::byte>> operands = {std::as_writable_bytes(std::span(ids.i)),
                                                         std::as_writable_bytes(shard),
                                                         std::as_writable_bytes(std::span(y.f))};
-    cpu::run_kernel({shape_of(OpKind::embedding, {5, 3, 3, first}), operands});
+    cpu::Staging staging;
+    cpu::run_kernel({shape_of(OpKind::embedding, {5, 3, 3, first}), operands, -1, staging});
     for (std::size_t i = 0; i < 15; ++i) sum[i] += y.f[i];
   }
   EXPECT_EQ(sum, whole.f);

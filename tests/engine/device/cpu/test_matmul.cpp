@@ -72,9 +72,9 @@ TEST(Gemm, RefusesOperandsOfTheWrongSize) {
   }
 }
 
-TEST(Kernels, RefuseOtherThanFp32) {
+TEST(Kernels, RefuseOtherThanFp32AndBf16) {
   OpShape shape = shape_of(OpKind::fill, {2});
-  shape.out_dtype = DType::bf16;
+  shape.out_dtype = DType::fp16;
   Value y = output(2);
   EXPECT_THROW(run_op(shape, {out(y)}), Error);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/bf16.h"
 #include "engine/core/rng.h"
 #include "engine/device/cpu/cpu_rank.h"
 #include "engine/device/cpu/run_ranks.h"
@@ -94,19 +95,27 @@ struct Value {
   std::vector<float> f;
   std::vector<std::int32_t> i;
   std::vector<std::uint8_t> u;
+  std::vector<Bf16> h;
 
-  std::size_t size() const { return f.size() + i.size() + u.size(); }
+  std::size_t size() const { return f.size() + i.size() + u.size() + h.size(); }
   const void* data() const {
     return dtype == DType::fp32 ? static_cast<const void*>(f.data())
            : dtype == DType::int32 ? static_cast<const void*>(i.data())
-                                   : static_cast<const void*>(u.data());
+           : dtype == DType::bf16 ? static_cast<const void*>(h.data())
+                                  : static_cast<const void*>(u.data());
   }
   void* data() { return const_cast<void*>(static_cast<const Value*>(this)->data()); }
 };
 
-inline Value floats(std::vector<float> values) { return {DType::fp32, std::move(values), {}, {}}; }
-inline Value ints(std::vector<std::int32_t> values) { return {DType::int32, {}, std::move(values), {}}; }
-inline Value bytes_of_mask(std::size_t n) { return {DType::uint8, {}, {}, std::vector<std::uint8_t>(n, 77)}; }
+inline Value floats(std::vector<float> values) { return {DType::fp32, std::move(values), {}, {}, {}}; }
+inline Value ints(std::vector<std::int32_t> values) { return {DType::int32, {}, std::move(values), {}, {}}; }
+inline Value bytes_of_mask(std::size_t n) { return {DType::uint8, {}, {}, std::vector<std::uint8_t>(n, 77), {}}; }
+/// `values` rounded to bf16.
+inline Value halves(const std::vector<float>& values) {
+  Value result{DType::bf16, {}, {}, {}, {}};
+  for (const float value : values) result.h.push_back(round_to_bf16(value));
+  return result;
+}
 /// An output: not a number until the op writes it.
 inline Value output(std::int64_t n) {
   return floats(std::vector<float>(static_cast<std::size_t>(n), std::numeric_limits<float>::quiet_NaN()));

@@ -1,0 +1,416 @@
+#include "engine/comm/mpi/mpi_world.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "engine/comm/mpi/message_set.h"
+#include "engine/comm/threads/collectives.h"
+#include "engine/core/error.h"
+
+namespace benchsuite {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kFailureTag = 1;
+constexpr int kFirstGroupTag = 1 << 16;  // tags of group kind k: (k + 1) << 16 | sequence mod 2^16
+constexpr auto kShortestNap = 20us, kLongestNap = 1000us;  // waiting costs no core, and little latency
+constexpr auto kCheckEvery = 20ms;       // how often a waiting rank looks after its peers
+constexpr auto kFailurePatience = 500ms; // how long a failing rank tries to tell the others
+
+bool is_channel(GroupKind kind) {
+  return kind == GroupKind::pipeline_forward || kind == GroupKind::pipeline_backward;
+}
+
+std::string in_words(const Group& group) {
+  return fmt::format("{} group {{{}}}", name_of(group.kind), fmt::join(group.ranks, ", "));
+}
+
+/// What identifies the process behind a rank.
+struct Process {
+  std::array<char, 256> host{};
+  pid_t id = 0;
+};
+
+}  // namespace
+
+/// One collective of this rank: its messages, by phase.
+class MpiExchange final : public Communicator::Rendezvous {
+ public:
+  /// Posts receives and first sends; `tag` is the group's.
+  void begin(MPI_Comm comm, const Group& group, std::size_t member, std::uint32_t sequence, int tag,
+             const CollectiveCall& call);
+  /// Moves on; true when the operation has just ended.
+  bool progress();
+
+  const Group& group() const { return group_; }
+  std::uint32_t sequence() const { return sequence_; }
+  OpKind kind() const { return call_.kind; }
+  std::vector<int> absent() const;
+
+ private:
+  struct Part {
+    std::int64_t first, count;  // elements
+  };
+  std::size_t members() const { return group_.ranks.size(); }
+  /// Slice of member `j` of `call_.elements`; even where they divide, as reduce_scatter demands.
+  Part slice(std::size_t j) const {
+    const auto n = static_cast<std::int64_t>(members()), at = static_cast<std::int64_t>(j);
+    const std::int64_t first = call_.elements * at / n;
+    return {first, call_.elements * (at + 1) / n - first};
+  }
+  std::int64_t width() const { return size_of(call_.dtype); }
+  void post_reduction();
+  void reduce_own_slice();
+  void end();
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  Group group_;
+  std::size_t member_ = 0;
+  std::uint32_t sequence_ = 0;
+  int tag_ = 0;
+  CollectiveCall call_;
+  MessageSet inputs_, results_, sends_;  // receives of the first and of the second phase; all sends
+  bool reduced_ = false;
+  std::vector<std::byte> received_;  // [members, own slice]: the peers' parts of what this rank adds up
+  std::vector<std::byte> sum_;       // all_reduce: the result, until every send of the input has ended
+  std::vector<CollectiveCall> reduction_;
+};
+
+void MpiExchange::begin(MPI_Comm comm, const Group& group, std::size_t member, std::uint32_t sequence, int tag,
+                        const CollectiveCall& call) {
+  comm_ = comm;
+  if (group_ != group) group_ = group;
+  member_ = member;
+  sequence_ = sequence;
+  tag_ = tag;
+  call_ = call;
+  reduced_ = false;
+  done_.store(false, std::memory_order_release);
+  started_ = Communicator::Clock::now();
+  const auto peers = [&](auto body) {
+    for (std::size_t j = 0; j < members(); ++j) {
+      if (j != member_) body(j, group_.ranks[j]);
+    }
+  };
+  switch (call_.kind) {
+    case OpKind::send:
+      CHECK(members() == 2 && member_ == 0) << "a channel is {source, destination}";
+      return sends_.send(comm_, group_.ranks[1], tag_, call_.input, call_.elements * width());
+    case OpKind::receive:
+      CHECK(members() == 2 && member_ == 1) << "a channel is {source, destination}";
+      return inputs_.receive(comm_, group_.ranks[0], tag_, call_.output, call_.elements * width());
+    case OpKind::all_gather: {
+      const std::int64_t bytes = div_exact(call_.elements, static_cast<std::int64_t>(members())) * width();
+      peers([&](std::size_t j, int rank) {
+        inputs_.receive(comm_, rank, tag_, call_.output + static_cast<std::int64_t>(j) * bytes, bytes);
+      });
+      peers([&](std::size_t, int rank) { sends_.send(comm_, rank, tag_, call_.input, bytes); });
+      std::byte* own = call_.output + static_cast<std::int64_t>(member_) * bytes;
+      if (own != call_.input) std::memcpy(own, call_.input, static_cast<std::size_t>(bytes));
+      return;
+    }
+    default: break;
+  }
+  CHECK(call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)
+      << name_of(call_.kind) << " does not start a collective";
+  if (call_.kind == OpKind::reduce_scatter) div_exact(call_.elements, static_cast<std::int64_t>(members()));
+  const Part own = slice(member_);
+  received_.resize(static_cast<std::size_t>(own.count * width()) * members());
+  if (call_.kind == OpKind::all_reduce) sum_.resize(static_cast<std::size_t>(call_.elements * width()));
+  // All receives stand before any send: messages of one pair and tag match in order, phase by phase.
+  peers([&](std::size_t j, int rank) {
+    inputs_.receive(comm_, rank, tag_, received_.data() + static_cast<std::int64_t>(j) * own.count * width(),
+                    own.count * width());
+  });
+  if (call_.kind == OpKind::all_reduce) {
+    peers([&](std::size_t j, int rank) {
+      results_.receive(comm_, rank, tag_, sum_.data() + slice(j).first * width(), slice(j).count * width());
+    });
+  }
+  peers([&](std::size_t j, int rank) {
+    sends_.send(comm_, rank, tag_, call_.input + slice(j).first * width(), slice(j).count * width());
+  });
+}
+
+void MpiExchange::reduce_own_slice() {
+  const Part own = slice(member_);
+  const bool to_all = call_.kind == OpKind::all_reduce;
+  std::byte* to = to_all ? sum_.data() + own.first * width() : call_.output;
+  // Element by element the sum over members in rank order, whatever the slices: the one all_reduce of comm/threads.
+  reduction_.assign(members(), CollectiveCall{OpKind::all_reduce, call_.dtype, call_.reduction, own.count, nullptr, to, 0});
+  for (std::size_t j = 0; j < members(); ++j) {
+    reduction_[j].input = j == member_ ? call_.input + own.first * width()
+                                       : received_.data() + static_cast<std::int64_t>(j) * own.count * width();
+  }
+  if (own.count > 0) run_collective(reduction_);
+  if (!to_all) return;
+  for (std::size_t j = 0; j < members(); ++j) {
+    if (j != member_) sends_.send(comm_, group_.ranks[j], tag_, to, own.count * width());
+  }
+}
+
+bool MpiExchange::progress() {
+  if (done()) return false;
+  const bool sent = sends_.finished();
+  if (!inputs_.finished()) return false;
+  if (!reduced_ && (call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)) {
+    reduced_ = true;
+    reduce_own_slice();
+    if (members() > 1) return progress();
+  }
+  if (!results_.finished() || !(sent || sends_.finished())) return false;
+  if (call_.kind == OpKind::all_reduce && call_.output) std::memcpy(call_.output, sum_.data(), sum_.size());
+  ended_ = Communicator::Clock::now();
+  done_.store(true, std::memory_order_release);
+  return true;
+}
+
+std::vector<int> MpiExchange::absent() const {
+  std::vector<int> ranks;
+  for (const MessageSet* set : {&inputs_, &results_, &sends_}) {
+    for (const int rank : set->unfinished()) {
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+class MpiWorld::State {
+ public:
+  State();
+  ~State();
+
+  GroupId join(const Group& group);
+  Ticket arrive(GroupId group, std::uint32_t sequence, const CollectiveCall& call);
+  std::uint64_t progress();
+  std::vector<Bytes> exchange(Bytes part);
+  /// Throws when a peer has said that it failed or is gone. `doing` is what this rank waits for.
+  void look_after_peers(const std::function<std::string()>& doing);
+  void tell_failure(const std::string& message);
+  /// Sleeps until `ready`, looking after the peers.
+  template <class Ready>
+  void sleep_until(Ready ready, const std::function<std::string()>& doing);
+
+  int rank = 0, ranks = 0;
+  bool ended_well = false;
+
+ private:
+  void share_processes();
+
+  MPI_Comm collectives_ = MPI_COMM_NULL, host_ = MPI_COMM_NULL, failures_ = MPI_COMM_NULL;
+  std::vector<Process> processes_;  // by rank
+  std::vector<Group> groups_;
+  std::vector<std::shared_ptr<MpiExchange>> pool_, active_;
+  std::uint64_t completed_ = 0;
+};
+
+MpiWorld::State::State() {
+  int provided = 0;
+  mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  for (MPI_Comm* comm : {&collectives_, &host_, &failures_}) {
+    mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  }
+  share_processes();
+}
+
+void MpiWorld::State::share_processes() {
+  Process self;
+  ::gethostname(self.host.data(), self.host.size() - 1);
+  self.id = ::getpid();
+  processes_.resize(static_cast<std::size_t>(ranks));
+  mpi_check(MPI_Allgather(&self, sizeof self, MPI_BYTE, processes_.data(), sizeof self, MPI_BYTE, host_),
+            "MPI_Allgather");
+}
+
+MpiWorld::State::~State() {
+  if (ended_well) MPI_Finalize();
+}
+
+Communicator::GroupId MpiWorld::State::join(const Group& group) {
+  const auto found = std::find(groups_.begin(), groups_.end(), group);
+  const auto id = static_cast<GroupId>(found - groups_.begin());
+  if (found != groups_.end()) return id;
+  CHECK(!group.ranks.empty()) << "an empty " << name_of(group.kind) << " group";
+  for (const int member : group.ranks) {
+    CHECK(member >= 0 && member < ranks) << in_words(group) << " in a world of " << ranks << " ranks";
+    CHECK(std::count(group.ranks.begin(), group.ranks.end(), member) == 1) << in_words(group) << " holds a rank twice";
+  }
+  for (const Group& other : groups_) {
+    if (other.kind != group.kind || is_channel(group.kind)) continue;
+    const auto shared = std::count_if(group.ranks.begin(), group.ranks.end(), [&](int member) {
+      return std::find(other.ranks.begin(), other.ranks.end(), member) != other.ranks.end();
+    });
+    CHECK(shared < 2) << in_words(group) << " and " << in_words(other) << " share two ranks";
+  }
+  groups_.push_back(group);
+  return id;
+}
+
+Communicator::Ticket MpiWorld::State::arrive(GroupId id, std::uint32_t sequence, const CollectiveCall& call) {
+  CHECK(id < groups_.size()) << "group " << id << " was not joined";
+  const Group& group = groups_[id];
+  const auto place = std::find(group.ranks.begin(), group.ranks.end(), rank);
+  CHECK(place != group.ranks.end()) << "rank " << rank << " is not in " << in_words(group);
+  const auto free = std::find_if(pool_.begin(), pool_.end(), [](const auto& exchange) { return exchange.use_count() == 1; });
+  const std::shared_ptr<MpiExchange> exchange =
+      free != pool_.end() ? *free : pool_.emplace_back(std::make_shared<MpiExchange>());
+  const int tag = (static_cast<int>(group.kind) + 1) * kFirstGroupTag | static_cast<int>(sequence & 0xFFFFu);
+  exchange->begin(collectives_, group, static_cast<std::size_t>(place - group.ranks.begin()), sequence, tag, call);
+  if (exchange->progress()) {
+    ++completed_;
+  } else {
+    active_.push_back(exchange);
+  }
+  return exchange;
+}
+
+std::uint64_t MpiWorld::State::progress() {
+  std::erase_if(active_, [&](const auto& exchange) {
+    const bool ended = exchange->progress();
+    completed_ += ended ? 1 : 0;
+    return ended;
+  });
+  return completed_;
+}
+
+void MpiWorld::State::look_after_peers(const std::function<std::string()>& doing) {
+  int there = 0;
+  MPI_Status status;
+  mpi_check(MPI_Iprobe(MPI_ANY_SOURCE, kFailureTag, failures_, &there, &status), "MPI_Iprobe");
+  if (there != 0) {
+    int size = 0;
+    MPI_Get_count(&status, MPI_CHAR, &size);
+    std::string message(static_cast<std::size_t>(size), ' ');
+    mpi_check(MPI_Recv(message.data(), size, MPI_CHAR, status.MPI_SOURCE, kFailureTag, failures_, MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    throw Error(Error::Kind::run, fmt::format("rank {} stops because rank {} failed: {}", rank, status.MPI_SOURCE, message));
+  }
+  const Process& self = processes_[static_cast<std::size_t>(rank)];
+  for (int peer = 0; peer < ranks; ++peer) {
+    const Process& process = processes_[static_cast<std::size_t>(peer)];
+    if (peer == rank || process.host != self.host) continue;
+    if (::kill(process.id, 0) == 0 || errno != ESRCH) continue;
+    throw Error(Error::Kind::run, fmt::format("rank {} stops because rank {} is gone (process {} on {} ended); it was: {}",
+                                              rank, peer, process.id, process.host.data(), doing()));
+  }
+}
+
+template <class Ready>
+void MpiWorld::State::sleep_until(Ready ready, const std::function<std::string()>& doing) {
+  auto nap = std::chrono::microseconds(kShortestNap);
+  auto next_check = Clock::now() + kCheckEvery;
+  while (!ready()) {
+    if (Clock::now() >= next_check) {
+      look_after_peers(doing);
+      next_check = Clock::now() + kCheckEvery;
+    }
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap + nap / 2, std::chrono::microseconds(kLongestNap));
+  }
+}
+
+std::vector<Communicator::Bytes> MpiWorld::State::exchange(Bytes part) {
+  const std::function<std::string()> doing = [] { return std::string("waiting for the others between steps"); };
+  const auto world = static_cast<std::size_t>(ranks);
+  const auto finish = [&](MPI_Request& request) {
+    sleep_until(
+        [&] {
+          int flag = 0;
+          mpi_check(MPI_Test(&request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+          return flag != 0;
+        },
+        doing);
+  };
+  const int size = narrow<int>(part.size());
+  std::vector<int> sizes(world), offsets(world);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi_check(MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, host_, &request), "MPI_Iallgather");
+  finish(request);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < world; ++i) {
+    offsets[i] = narrow<int>(total);
+    total += sizes[i];
+  }
+  Bytes all(static_cast<std::size_t>(narrow<int>(total)));
+  mpi_check(MPI_Iallgatherv(part.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, host_, &request),
+            "MPI_Iallgatherv");
+  finish(request);
+  std::vector<Bytes> parts;
+  for (std::size_t i = 0; i < world; ++i) {
+    parts.emplace_back(all.begin() + offsets[i], all.begin() + offsets[i] + sizes[i]);
+  }
+  return parts;
+}
+
+void MpiWorld::State::tell_failure(const std::string& message) {
+  std::vector<MPI_Request> requests;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer == rank) continue;
+    MPI_Request& request = requests.emplace_back(MPI_REQUEST_NULL);
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_CHAR, peer, kFailureTag, failures_, &request);
+  }
+  const auto until = Clock::now() + kFailurePatience;
+  for (int flag = 0; flag == 0 && Clock::now() < until;) {
+    if (MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+bool MpiWorld::launched() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr; }
+
+MpiWorld::MpiWorld() : state_(std::make_unique<State>()) {}
+MpiWorld::~MpiWorld() = default;
+
+int MpiWorld::rank() const { return state_->rank; }
+int MpiWorld::ranks() const { return state_->ranks; }
+Communicator::GroupId MpiWorld::join(const Group& group) { return state_->join(group); }
+
+Communicator::Ticket MpiWorld::arrive(int rank, GroupId group, std::uint32_t sequence, const CollectiveCall& call) {
+  CHECK(rank == state_->rank) << "rank " << rank << " in the process of rank " << state_->rank;
+  return state_->arrive(group, sequence, call);
+}
+
+std::uint64_t MpiWorld::completions(int) { return state_->progress(); }
+
+void MpiWorld::wait(int, std::uint64_t seen, std::function<std::string()> describe) {
+  state_->sleep_until([&] { return state_->progress() != seen; }, describe);
+}
+
+std::string MpiWorld::missing(const Rendezvous& rendezvous) const {
+  const auto& exchange = static_cast<const MpiExchange&>(rendezvous);
+  return fmt::format("{} {} of {}, where messages of rank {} are missing", name_of(exchange.kind()), exchange.sequence(),
+                     in_words(exchange.group()), fmt::join(exchange.absent(), ", "));
+}
+
+Communicator::Clock::time_point MpiWorld::begin_step(int) { return Clock::now(); }
+
+std::vector<Communicator::Bytes> MpiWorld::exchange(int, Bytes part) { return state_->exchange(std::move(part)); }
+
+void MpiWorld::run_as(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    state_->tell_failure(error.what());
+    throw;
+  }
+  state_->ended_well = true;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,187 @@
+// hardware list and show: the profiles there are, and every constant of one with where it comes from.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "engine/device/sim/hardware.h"
+#include "suite/data_root.h"
+#include "suite/outcome.h"
+#include "suite/report/format.h"
+#include "suite/report/text_table.h"
+#include "suite/verbs_hardware.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// One constant, flattened for a table.
+struct Constant {
+  std::string key, value, unit, range, source, rows, error, remark;
+};
+
+std::string scalar(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// "[0.74, 0.87]", {"low": 0.74, "high": 0.87} and the like on one line.
+std::string range_text(const Json& range) {
+  std::string text;
+  const auto add = [&](const Json& bound) { text += (text.empty() ? "" : " – ") + scalar(bound); };
+  if (range.is_array() || range.is_object())
+    for (const auto& bound : range)
+      if (bound.is_primitive()) add(bound);
+  return text;
+}
+
+std::string error_text(const Json& node) {
+  if (!node.contains("fit_error") || !node["fit_error"].is_object()) return "";
+  const Json& error = node["fit_error"];
+  if (!error.contains("median") || !error.contains("p90")) return "";
+  return format_percent(error["median"].get<double>(), 2) + " | " + format_percent(error["p90"].get<double>(), 2);
+}
+
+void provenance(const Json& node, Constant& out) {
+  if (node.contains("source")) out.source = scalar(node["source"]);
+  if (node.contains("range")) out.range = range_text(node["range"]);
+  if (node.contains("rows")) out.rows = scalar(node["rows"]);
+  out.error = error_text(node);
+  if (node.contains("status") && node["status"] == "proxy") out.remark = "proxy: ";
+  for (const char* key : {"reason", "note"})
+    if (node.contains(key)) out.remark += scalar(node[key]);
+}
+
+/// Fields of an entry of a list, but for its provenance: "op all_reduce, ranks 8, busbw 517".
+std::string entry_text(const Json& entry) {
+  std::string text;
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_primitive() || key == "source" || key == "rows" || key == "status" || key == "reason" || key == "note")
+      continue;
+    text += (text.empty() ? "" : ", ") + key + " " + scalar(value);
+  }
+  return text;
+}
+
+/// Every object with a value or a source is a constant; every entry of a list of objects too.
+void flatten(const Json& node, const std::string& key, std::vector<Constant>& out) {
+  if (!node.is_object()) return;
+  if (node.contains("value")) {
+    Constant constant;
+    constant.key = key;
+    constant.value = scalar(node["value"]);
+    if (node.contains("unit")) constant.unit = scalar(node["unit"]);
+    provenance(node, constant);
+    out.push_back(std::move(constant));
+    return;
+  }
+  if (node.contains("source") && node["source"].is_string()) {
+    Constant constant;
+    constant.key = key;
+    constant.value = entry_text(node);
+    provenance(node, constant);
+    out.push_back(std::move(constant));
+  }
+  for (const auto& [name, child] : node.items()) {
+    const std::string path = key.empty() ? name : key + "." + name;
+    if (name == "sources" || name == "fit_error") continue;
+    if (child.is_array()) {
+      for (std::size_t i = 0; i < child.size(); ++i) {
+        if (!child[i].is_object()) continue;
+        Constant constant;
+        constant.key = path + "[" + std::to_string(i) + "]";
+        constant.value = entry_text(child[i]);
+        provenance(child[i], constant);
+        out.push_back(std::move(constant));
+      }
+    } else {
+      flatten(child, path, out);
+    }
+  }
+}
+
+std::string profile_file(const DataRoot& root, const std::string& name) {
+  std::vector<Violation> problems;
+  const std::string file = root.locate(DataKind::hardware, name, "command line", "NAME", problems);
+  if (!problems.empty()) throw Error(problems);
+  return file;
+}
+
+std::string plain(std::string_view header) { return std::string(header); }
+
+std::string network_text(const HardwareProfile& p) {
+  if (p.free_communication) return "free";
+  if (p.nics_per_node == 0) return "one node";
+  return fmt::format("{} × {} GB/s", p.nics_per_node, significant(p.nic_bandwidth / 1e9));
+}
+
+double peak16(const HardwareProfile& p) {
+  for (const DType type : {DType::bf16, DType::fp16})
+    if (const auto found = p.peak_flops.find(type); found != p.peak_flops.end()) return found->second;
+  return 0;
+}
+
+}  // namespace
+
+int verb_hardware_list(const HardwareRequest& request) {
+  const DataRoot root = DataRoot::find();
+  const std::vector<std::string> names = root.names(DataKind::hardware);
+  Json json = Json::array();
+  TextTable table({{"name", TextTable::left},
+                   {"GPU", TextTable::left},
+                   {"a node"},
+                   {"memory"},
+                   {"16-bit peak"},
+                   {"NVLink"},
+                   {"NICs a node", TextTable::left},
+                   {"title", TextTable::left, 60}});
+  for (const std::string& name : names) {
+    const HardwareProfile p = load_hardware(root.file_of(DataKind::hardware, name));
+    const double memory = static_cast<double>(p.memory_bytes);
+    json.push_back({{"name", name},
+                    {"title", p.title},
+                    {"gpu", p.gpu},
+                    {"gpus_per_node", p.gpus_per_node},
+                    {"memory_bytes", p.memory_bytes},
+                    {"memory_bandwidth", p.memory_bandwidth},
+                    {"peak_flops_16bit", peak16(p)},
+                    {"nics_per_node", p.nics_per_node},
+                    {"nic_bandwidth", p.nic_bandwidth}});
+    table.add({name, p.gpu, std::to_string(p.gpus_per_node), format_bytes(memory),
+               significant(peak16(p) / 1e12, 4) + " TFLOP/s",
+               p.nvlink_bandwidth > 0 ? significant(p.nvlink_bandwidth / 1e9) + " GB/s" : "–", network_text(p), p.title});
+  }
+  if (request.json)
+    fmt::print("{}\n", json.dump(2));
+  else
+    fmt::print("{}", table.text(0, plain));
+  return names.empty() ? kExitNothing : kExitPass;
+}
+
+int verb_hardware_show(const HardwareRequest& request) {
+  const DataRoot root = DataRoot::find();
+  const std::string file = profile_file(root, request.name);
+  const HardwareProfile profile = load_hardware(file);
+  if (request.json) {
+    fmt::print("{}\n", profile.raw.dump(2));
+    return kExitPass;
+  }
+  fmt::print("{}: {}, {}\n\n", profile.name, profile.title, profile.gpu);
+  std::vector<Constant> constants;
+  flatten(profile.raw, "", constants);
+  TextTable table({{"constant", TextTable::left},
+                   {"value", TextTable::left, 78},
+                   {"unit", TextTable::left},
+                   {"range"},
+                   {"source", TextTable::left, 40},
+                   {"rows"},
+                   {"median | p90 error"}});
+  for (const Constant& c : constants) table.add({c.key, c.value, c.unit, c.range, c.source, c.rows, c.error});
+  fmt::print("{}", table.text(0, plain, {}, [&](std::size_t row) { return constants[row].remark; }));
+  if (profile.raw.contains("sources")) {
+    fmt::print("\nsources\n");
+    for (const auto& [key, text] : profile.raw["sources"].items()) {
+      const std::vector<std::string> lines = wrap(scalar(text), 92);
+      for (std::size_t i = 0; i < lines.size(); ++i) fmt::print("  {}  {}\n", pad_right(i == 0 ? key : "", 18), lines[i]);
+    }
+  }
+  return kExitPass;
+}
+
+}  // namespace benchsuite

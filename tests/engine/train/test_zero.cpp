@@ -1,0 +1,173 @@
+// ZeRO changes where parameters, gradients and optimizer state live, and nothing else.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "engine/model/flops.h"
+#include "engine/model/formulas.h"
+#include "engine/program/memory_summary.h"
+#include "engine/program/verifier.h"
+#include "engine/train/cpu_training.h"
+
+namespace benchsuite {
+namespace {
+
+TrainConfig tiny() {
+  TrainConfig config;
+  config.model = {.name = "tiny", .layers = 4, .hidden = 32, .ffn_hidden = 128, .heads = 4, .kv_heads = 4, .seq = 16,
+                  .vocab = 512, .dropout = 0.1};
+  config.layout.precision = DType::fp32;
+  config.layout.dp = 2;
+  config.layout.global_batch = 8;
+  // Limits scaled down to the model, so that gathers, prefetches and releases happen.
+  config.stack.sharded_parameters = {
+      .prefetch_elements = 6000, .max_live_elements = 30000, .max_reuse_distance = 5000, .persistence_threshold = 64};
+  return config;
+}
+
+CpuTrainingResult train(TrainConfig config, int stage) {
+  config.layout.zero_stage = stage;
+  return train_on_cpu(config, {.steps = 2, .poison = true, .collect_gradients = true});
+}
+
+void expect_same(const CpuTrainingResult& a, const CpuTrainingResult& b, const std::string& what) {
+  EXPECT_EQ(a.loss, b.loss) << what;
+  EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;
+  EXPECT_EQ(a.gradients, b.gradients) << what;
+  EXPECT_EQ(a.parameters, b.parameters) << what;
+}
+
+struct Change {
+  const char* name;
+  std::function<void(TrainConfig&)> apply;
+};
+
+const Change kChanges[] = {
+    {"dp2", [](auto&) {}},
+    {"dp4", [](auto& c) { c.layout.dp = 4; }},
+    {"pp2_dp2", [](auto& c) { c.layout.pp = 2; }},
+    {"pp2_v2_dp2",
+     [](auto& c) {
+       c.layout.pp = 2, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved;
+     }},
+    {"tp2_sp_dp2_full",
+     [](auto& c) {
+       c.layout.tp = 2, c.layout.sequence_parallel = true;
+       c.layout.recompute.granularity = RecomputeGranularity::full;
+     }},
+    {"tp2_pp2_dp2_selective",
+     [](auto& c) {
+       c.layout.tp = c.layout.pp = 2;
+       c.layout.recompute = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}};
+     }},
+    {"overlapped", [](auto& c) { c.stack.overlaps_gradient_reduction = true; }},
+    {"by_layer", [](auto& c) { c.stack.sharded_parameters.unit = ShardedParameterConfig::Unit::layer; }},
+    {"nothing_kept",
+     [](auto& c) {
+       c.stack.sharded_parameters = {
+           .prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0, .persistence_threshold = 0};
+     }},
+    {"defaults", [](auto& c) { c.stack.sharded_parameters = {}; }},
+};
+
+class Zero : public testing::TestWithParam<Change> {};
+void PrintTo(const Change& change, std::ostream* out) { *out << change.name; }
+
+TEST_P(Zero, StagesTwoAndThreeAgreeBitForBit) {
+  TrainConfig config = tiny();
+  GetParam().apply(config);
+  expect_same(train(config, 3), train(config, 2), "stage 3 against 2");
+}
+
+// With several micro-batches stages 2 and 3 sum over replicas first and over micro-batches second; with one, all agree.
+TEST_P(Zero, AllStagesAgreeBitForBitWithOneMicroBatch) {
+  TrainConfig config = tiny();
+  GetParam().apply(config);
+  if (config.layout.vpp > 1) return;  // needs as many micro-batches as stages
+  config.layout.global_batch = config.layout.dp;
+  const CpuTrainingResult plain = train(config, 0);
+  for (const int stage : {1, 2, 3}) expect_same(train(config, stage), plain, "stage " + std::to_string(stage));
+}
+
+TEST_P(Zero, TheVerifierAcceptsIt) {
+  for (const int stage : {2, 3}) {
+    TrainConfig config = tiny();
+    GetParam().apply(config);
+    config.layout.zero_stage = stage;
+    std::vector<Program> programs;
+    for (int rank = 0; rank < config.layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
+    std::vector<const Program*> pointers;
+    for (const Program& program : programs) pointers.push_back(&program);
+    EXPECT_EQ(to_string(verify(pointers)), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Zero, testing::ValuesIn(kChanges),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+double sent_bytes(const Program& program, OpKind kind, StreamKind stream) {
+  double bytes = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind != kind || op.stream != stream) continue;
+    const OpShape& shape = program.shape_of(op);
+    const auto d = static_cast<double>(program.groups[op.group].ranks.size());
+    bytes += (d - 1) / d * static_cast<double>(shape.dims[0] * size_of(shape.dtype));
+  }
+  return bytes;
+}
+
+/// Dimensions at which no bucket is padded.
+TrainConfig unpadded(int stage) {
+  TrainConfig config = tiny();
+  config.model.hidden = 128, config.model.ffn_hidden = 512;
+  config.layout.zero_stage = stage;
+  config.stack.sharded_parameters = {
+      .prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0, .persistence_threshold = 0};
+  return config;
+}
+
+TEST(ZeroVolume, BytesEqualTheClosedFormulas) {
+  for (const int stage : {2, 3}) {
+    for (const std::int64_t pp : {1, 2}) {
+      for (const bool full : {false, true}) {
+        TrainConfig config = unpadded(stage);
+        config.layout.pp = pp;
+        if (full) config.layout.recompute.granularity = RecomputeGranularity::full;
+        const Program program = record_step(config, 0).program;
+        const auto volumes = communication_volumes(config.model, config.layout, config.stack, 0);
+        EXPECT_EQ(sent_bytes(program, OpKind::reduce_scatter, StreamKind::data),
+                  sum_bytes(volumes, GroupKind::data, OpKind::reduce_scatter, false));
+        const StreamKind stream = stage == 3 ? StreamKind::parameters : StreamKind::data;
+        const GroupKind group = stage == 3 ? GroupKind::parameters : GroupKind::data;
+        EXPECT_EQ(sent_bytes(program, OpKind::all_gather, stream),
+                  sum_bytes(volumes, group, OpKind::all_gather, false))
+            << "stage " << stage << " pp " << pp << " full " << full;
+      }
+    }
+  }
+}
+
+TEST(ZeroVolume, KeptParametersAreNotGatheredTwice) {
+  TrainConfig config = unpadded(3);
+  config.stack.sharded_parameters = {};  // DeepSpeed's defaults: a model of less than 1e9 parameters stays gathered
+  config.stack.sharded_parameters.persistence_threshold = 0;
+  const double once = 0.5 * 4 * static_cast<double>(rank_parameters(config.model, config.layout, 0).total());
+  EXPECT_EQ(sent_bytes(record_step(config, 0).program, OpKind::all_gather, StreamKind::parameters), once);
+}
+
+// Rajbhandari et al. 2020, figure 1: what d replicas save, in bytes per parameter (fp32 here: parameters 4, gradients 4,
+// moments 8).
+TEST(ZeroMemory, StatesShrinkWithTheStage) {
+  std::map<int, MemorySummary> by_stage;
+  for (const int stage : {0, 1, 2, 3}) by_stage[stage] = summarise_memory(record_step(unpadded(stage), 0).program);
+  const auto bytes = [&](int stage, Purpose purpose) {
+    return static_cast<double>(by_stage[stage].arena_bytes[static_cast<std::size_t>(purpose)]);
+  };
+  EXPECT_NEAR(bytes(1, Purpose::moments), bytes(0, Purpose::moments) / 2, 4096);
+  EXPECT_LT(bytes(2, Purpose::gradients), 0.85 * bytes(1, Purpose::gradients));
+  EXPECT_LT(bytes(3, Purpose::parameters), 0.85 * bytes(2, Purpose::parameters));
+}
+
+}  // namespace
+}  // namespace benchsuite
