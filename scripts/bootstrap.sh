@@ -41,7 +41,9 @@ is_fresh() {
   [[ -x $BINARY && -r $STAMP ]] || return 1
   IFS= read -r built_from <"$STAMP"
   [[ $built_from == "$ROOT" ]] || return 1
-  newer=$(find "$ROOT"/{engine,suite,CMakeLists.txt,CMakePresets.json} -newer "$STAMP" -print -quit 2>&1) || return 1
+  local -a watched=("$ROOT"/{engine,suite,CMakeLists.txt,CMakePresets.json})
+  [[ -e $ROOT/.git/logs/HEAD ]] && watched+=("$ROOT/.git/logs/HEAD")  # results name the commit
+  newer=$(find "${watched[@]}" -newer "$STAMP" -print -quit 2>&1) || return 1
   [[ -z $newer ]]
 }
 

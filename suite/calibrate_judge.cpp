@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/device/sim/cost_model.h"
+#include "engine/device/sim/collective_model.h"
 #include "suite/calibrate.h"
 #include "suite/report/format.h"
 
@@ -27,33 +27,13 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-Placement packed(const Reading& reading, int gpus_per_node) {
-  const int per_node = div_ceil(reading.ranks, reading.nodes);
-  Placement placement;
-  placement.gpus_per_node = gpus_per_node;
-  for (int rank = 0; rank < reading.ranks; ++rank) {
-    placement.node.push_back(rank / per_node);
-    placement.slot.push_back(rank % per_node);
-  }
-  return placement;
-}
-
-std::optional<OpKind> kind_of(const std::string& op) {
-  if (op == "all_reduce") return OpKind::all_reduce;
-  if (op == "all_gather" || op == "alltoall") return OpKind::all_gather;
-  if (op == "reduce_scatter") return OpKind::reduce_scatter;
-  if (op == "send") return OpKind::send;
+std::optional<Collective> model_of(const std::string& op) {
+  if (op == "all_reduce") return Collective::all_reduce;
+  if (op == "all_gather") return Collective::all_gather;
+  if (op == "reduce_scatter") return Collective::reduce_scatter;
+  if (op == "alltoall") return Collective::all_to_all;
+  if (op == "send") return Collective::send;
   return std::nullopt;
-}
-
-/// Pairwise exchange between nodes: no two NICs serve one GPU, and a rank's share of its node's NICs carries what it has
-/// for other nodes (NVIDIA/nccl-tests issue 267).
-double alltoall_seconds(const HardwareProfile& hardware, const Reading& reading, const TransferCost& like,
-                        double bytes) {
-  const int per_node = div_ceil(reading.ranks, reading.nodes);
-  const double nics = std::min(1.0, static_cast<double>(hardware.nics_per_node) / hardware.gpus_per_node);
-  const double outside = static_cast<double>(reading.ranks - per_node) / reading.ranks;
-  return static_cast<double>(like.latency) * kSecondsPerPicosecond + bytes * outside / (hardware.nic_bandwidth * nics);
 }
 
 struct Row {
@@ -208,31 +188,18 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
 }  // namespace
 
 std::optional<double> expected_seconds(const HardwareProfile& hardware, const Reading& reading, std::int64_t size) {
-  const auto kind = kind_of(reading.op);
-  if (!kind) return std::nullopt;
-  Placement placement = packed(reading, hardware.gpus_per_node);
+  const auto op = model_of(reading.op);
+  if (!op) return std::nullopt;
   if (div_ceil(reading.ranks, reading.nodes) > hardware.gpus_per_node) {
     throw Error({Violation{"command line", "--nodes", std::to_string(reading.nodes),
                            fmt::format("{} ranks on {} nodes, but {} has {} GPUs a node", reading.ranks, reading.nodes,
                                        hardware.name, hardware.gpus_per_node),
                            "give the number of nodes the test ran on"}});
   }
-  Group group;
-  for (int rank = 0; rank < reading.ranks; ++rank) group.ranks.push_back(rank);
-  if (reading.op == "send") {
-    // sendrecv sends from each rank to the next; a pair that leaves the node is the slowest.
-    const int next = reading.nodes > 1 ? div_ceil(reading.ranks, reading.nodes) : 1;
-    group.ranks = {next - 1, next};
-  }
-  const CostModel model(hardware, placement);
-  OpShape shape;
-  shape.kind = *kind;
-  shape.dtype = shape.out_dtype = DType::fp8;  // one byte an element
-  shape.dims[0] = size;
-  const TransferCost cost = model.transfer(shape, group);
-  if (reading.op == "alltoall" && reading.nodes > 1)
-    return alltoall_seconds(hardware, reading, cost, static_cast<double>(size));
-  return static_cast<double>(cost.duration) * kSecondsPerPicosecond;
+  // sendrecv sends from each rank to the next: across nodes, the pair that leaves the node is the slowest.
+  const CollectiveSpan span = *op == Collective::send ? even_span(hardware, 2, std::min(reading.nodes, 2))
+                                                      : even_span(hardware, reading.ranks, reading.nodes);
+  return collective_time(hardware, *op, static_cast<double>(size), span).seconds;
 }
 
 Judgement judge_collective(const CollectiveTable& table, const Reading& reading, const HardwareProfile* hardware) {

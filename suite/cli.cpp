@@ -9,7 +9,10 @@
 #include "suite/cli_review.h"
 #include "suite/history.h"
 #include "suite/outcome.h"
+#include "suite/report/renderings.h"
 #include "suite/verbs.h"
+#include "suite/verbs_train.h"
+#include "suite/verbs_conform.h"
 #include "suite/verbs_hardware.h"
 #include "suite/version.h"
 
@@ -19,12 +22,14 @@ namespace {
 
 /// Everything the parser fills; it lives as long as the parser.
 struct Requests {
+  TrainRequest train;
   ListRequest list;
   ShowRequest show;
   RunRequest run;
   ReportRequest report;
   ValidateRequest validate;
   HardwareRequests hardware;
+  ConformRequest conform;
   std::vector<std::string> injections;
   ReviewRequests review;
   std::string device = "sim", progress = "auto";
@@ -90,6 +95,12 @@ void define_run(CLI::App& app, Requests& requests) {
   verb->add_option("--json", run.json,
                    "Also write result.json here; - is standard output (human text then goes to standard error)")
       ->type_name("FILE");
+  verb->add_option("--format", run.formats,
+                   "Renderings beside result.json: md, html, junit, csv, separated by commas (default md,html)")
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->allow_extra_args(false);
+  verb->add_option("--junit", run.junit, "Also write junit.xml here")->type_name("FILE");
   verb->add_flag("--trace", run.trace, "Write a Chrome/Perfetto trace of each variant");
   verb->add_flag("--verify", run.options.verify, "Prove every recorded Program sound before replaying it");
   verb->add_option("--timeout", run.options.timeout_s, "Time limit of each case; exit 124 when it is reached")
@@ -129,7 +140,7 @@ void define_report(CLI::App& app, Requests& requests) {
   verb->add_option("result", requests.report.results, "result.json or the folder of a run")
       ->type_name("RESULT")
       ->required();
-  verb->add_option("--format", requests.report.formats, "console (default), md, html, json; several with commas")
+  verb->add_option("--format", requests.report.formats, "console (default), md, html, json, junit, csv; several with commas")
       ->delimiter(',')
       ->type_name("FORMAT")
       ->allow_extra_args(false);
@@ -157,6 +168,13 @@ E choose(const char* flag, const std::string& word, const std::vector<std::pair<
   const std::string guess = did_you_mean(word, words);
   throw Error({Violation{"command line", flag, word, "not a known choice",
                          (guess.empty() ? "" : "did you mean \"" + guess + "\"? ") + "choose from " + list}});
+}
+
+void check_formats(const std::vector<std::string>& formats, bool console) {
+  std::vector<std::pair<std::string, int>> known;
+  if (console) known.emplace_back("console", 0);
+  for (const Rendering& rendering : renderings()) known.emplace_back(rendering.name, 0);
+  for (const std::string& format : formats) choose<int>("--format", format, known);
 }
 
 void read_injections(const std::vector<std::string>& words, Injection& injection) {
@@ -224,13 +242,14 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
     return verb_show(requests.show);
   }
   if (app.got_subcommand("report")) {
-    for (const std::string& format : requests.report.formats) {
-      choose<int>("--format", format, {{"console", 0}, {"md", 0}, {"html", 0}, {"json", 0}});
-    }
+    check_formats(requests.report.formats, true);
     return verb_report(requests.report);
   }
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
   if (const auto code = dispatch_hardware(app, requests.hardware)) return *code;
+  if (const auto code = dispatch_conform(app, requests.conform, signal)) return *code;
+  if (const auto code = dispatch_train(app, requests.train, signal)) return *code;
+  check_formats(requests.run.formats, false);
   read_injections(requests.injections, requests.run.options.injection);
   requests.run.options.device =
       choose<Device>("--device", requests.device, {{"sim", Device::sim}, {"cpu", Device::cpu}, {"cuda", Device::cuda}});
@@ -268,6 +287,8 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
   define_validate(app, requests);
   define_review(app, requests.review);
   define_hardware(app, requests.hardware);
+  define_conform(app, requests.conform);
+  define_train(app, requests.train);
 
   try {
     try {

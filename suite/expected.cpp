@@ -66,6 +66,13 @@ void check_gate(ObjectReader& reader, const Expectation& expectation, bool has_t
   if (!expectation.metric && !reader.has("metric")) {
     reader.problem("metric", "missing", "say what is judged: {\"value\": \"variant.metric\"}");
   }
+  // What speaks of no variant holds whatever was measured: it would let a broken run pass.
+  if (expectation.metric && variants_of(*expectation.metric).empty() && reader.problems().empty()) {
+    reader.problem("metric", "speaks of no variant", "say what is judged: {\"value\": \"variant.metric\"}");
+  }
+  if (expectation.metric && expectation.equals && to_string(*expectation.metric) == to_string(*expectation.equals)) {
+    reader.problem("equals", "is the metric itself, which always holds", "name what it should equal");
+  }
   if (!expectation.verdict.empty()) reader.problem("verdict", "only a claim has a verdict of its own", "remove it");
   if (reader.has("equals")) {
     if (reader.has("pass") || reader.has("warn"))
@@ -147,6 +154,45 @@ Expectation read_expectation(ObjectReader& reader) {
   return result;
 }
 
+/// Puts `variant` in place of "{variant}" in every text of `json`.
+Json filled_in(const Json& json, const std::string& variant) {
+  static constexpr std::string_view kPlace = "{variant}";
+  if (json.is_string()) {
+    std::string text = json.get<std::string>();
+    for (std::size_t at = text.find(kPlace); at != std::string::npos; at = text.find(kPlace, at + variant.size())) {
+      text.replace(at, kPlace.size(), variant);
+    }
+    return text;
+  }
+  if (!json.is_structured()) return json;
+  Json filled = json;
+  for (Json& item : filled) item = filled_in(item, variant);
+  return filled;
+}
+
+/// An entry with "variants": [...] stands for one expectation a variant; any other for itself.
+std::vector<Json> expanded(const Json& entry, const std::string& file, const std::string& key,
+                           std::vector<Violation>& problems) {
+  if (!entry.is_object() || !entry.contains("variants")) return {entry};
+  const Json& variants = entry["variants"];
+  const bool named = variants.is_array() && !variants.empty() &&
+                     std::all_of(variants.begin(), variants.end(), [](const Json& name) { return name.is_string(); });
+  if (!named) {
+    problems.push_back({file, key + ".variants", variants.dump(), "must be a list of variants", R"(write ["a", "b"])"});
+    return {};
+  }
+  if (!entry.contains("id") || !entry["id"].is_string() || entry["id"].get<std::string>().find("{variant}") == std::string::npos) {
+    problems.push_back({file, key + ".id", "", "does not tell the variants apart", "write {variant} in it"});
+    return {};
+  }
+  std::vector<Json> all;
+  for (const Json& variant : variants) {
+    all.push_back(filled_in(entry, variant.get<std::string>()));
+    all.back().erase("variants");
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string Expectation::provenance() const {
@@ -187,13 +233,16 @@ ExpectedFile read_expected(const Json& json, const std::string& file, std::vecto
       reader.problem("expectations", "must be a list of objects", "write [{...}, ...]");
     } else {
       for (std::size_t i = 0; i < list->size(); ++i) {
-        ObjectReader entry(list->at(i), file, "expectations[" + std::to_string(i) + "]", problems);
-        Expectation expectation = read_expectation(entry);
-        if (!expectation.id.empty() && !ids.insert(expectation.id).second) {
-          entry.problem("id", "two expectations have this id", "give each its own id");
+        const std::string key = "expectations[" + std::to_string(i) + "]";
+        for (const Json& one : expanded(list->at(i), file, key, problems)) {
+          ObjectReader entry(one, file, key, problems);
+          Expectation expectation = read_expectation(entry);
+          if (!expectation.id.empty() && !ids.insert(expectation.id).second) {
+            entry.problem("id", "two expectations have this id", "give each its own id");
+          }
+          entry.finish();
+          result.expectations.push_back(std::move(expectation));
         }
-        entry.finish();
-        result.expectations.push_back(std::move(expectation));
       }
     }
   }

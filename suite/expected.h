@@ -6,6 +6,9 @@
 //      "equals": EXPRESSION, "tolerance": {"rel": x, "reason": "..."},
 //      "verdict": "inconsistent" (claims), "explanation": "...",
 //      "provenance": {"source", "where", "hardware", ...}} ] }
+//
+// An expectation with "variants": ["a", "b"] stands for one a variant: "{variant}" in any of its texts (the id must have it)
+// becomes the variant's name.
 #pragma once
 
 #include <optional>

@@ -41,8 +41,17 @@ bool is_leaf(const Json& json) { return json.is_number() || json.is_string(); }
 
 }  // namespace
 
-Expression read_expression(const Json& json, const std::string& file, const std::string& key,
-                           std::vector<Violation>& problems) {
+namespace {
+
+/// A tree deeper than any formula is refused before it is deep enough to exhaust the stack.
+constexpr int kDeepest = 32;
+
+Expression read_tree(const Json& json, const std::string& file, const std::string& key, int depth,
+                     std::vector<Violation>& problems) {
+  if (depth > kDeepest) {
+    problems.push_back({file, key, "", "nested too deeply", "32 levels are allowed"});
+    return {};
+  }
   if (is_leaf(json)) return read_leaf(json, file, key, problems);
   if (json.is_object() && json.size() == 1) {
     const std::string word = json.begin().key();
@@ -59,13 +68,20 @@ Expression read_expression(const Json& json, const std::string& file, const std:
       Expression tree;
       tree.kind = known.kind;
       for (const Json& operand : value)
-        tree.operands.push_back(read_expression(operand, file, key + "." + word, problems));
+        tree.operands.push_back(read_tree(operand, file, key + "." + word, depth + 1, problems));
       return tree;
     }
   }
   problems.push_back({file, key, json.dump(), "not an expression",
                       "write {\"value\": \"variant.metric\"}, {\"ratio\": [A, B]} or diff, sum, product, min, max"});
   return {};
+}
+
+}  // namespace
+
+Expression read_expression(const Json& json, const std::string& file, const std::string& key,
+                           std::vector<Violation>& problems) {
+  return read_tree(json, file, key, 0, problems);
 }
 
 std::string to_string(const Expression& expression) {

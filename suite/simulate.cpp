@@ -1,7 +1,6 @@
 #include "suite/simulate.h"
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "engine/device/sim/replay.h"
@@ -12,7 +11,7 @@
 #include "engine/train/step.h"
 #include "suite/memory_report.h"
 #include "suite/metrics.h"
-#include "suite/report/trace.h"
+#include "suite/step_trace.h"
 
 namespace benchsuite {
 
@@ -39,14 +38,27 @@ RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ra
   return recorded;
 }
 
-/// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank.
+/// Most roles that are replayed for exactness under ZeRO.
+constexpr std::int64_t kMostRoles = 64;
+
+/// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO the
+/// slices that replicas own cut parameters at different places, so each replica is a role of its own while there are few;
+/// with many, the first stands for all, and the end of the step is off by microseconds.
 RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const SimulateOptions& options) {
-  const RankGrid grid(config.layout);
+  const Layout& layout = config.layout;
+  const RankGrid grid(layout);
+  const bool each_replica = layout.zero_stage >= 1 && layout.pp * layout.dp <= kMostRoles;
+  const int replicas = each_replica ? static_cast<int>(layout.dp) : 1;
   std::vector<int> representatives, all;
-  for (int stage = 0; stage < config.layout.pp; ++stage) representatives.push_back(grid.rank_at({.pp = stage}));
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    for (int replica = 0; replica < replicas; ++replica) {
+      representatives.push_back(grid.rank_at({.dp = replica, .pp = stage}));
+    }
+  }
   RecordedWorld collapsed = record_ranks(config, representatives, options);
   for (int rank = 0; rank < grid.world(); ++rank) {
-    collapsed.world.role_of_rank.push_back(grid.coordinates(rank).pp);
+    const Coordinates at = grid.coordinates(rank);
+    collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp : 0));
     all.push_back(rank);
   }
   if (why_not_collapsible(collapsed.world, costs).empty()) return collapsed;
@@ -91,9 +103,12 @@ std::vector<CommunicationTime> expected_communication(const TrainConfig& config)
 
 void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
   const Layout& layout = config.layout;
-  const FlopsCount model = model_flops(config.model, layout, FlopsFormula::gpt_full_v1);
+  // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need not do.
+  const FlopsFormula formula = layout.attention == AttentionKernel::flash ? FlopsFormula::gpt_causal_v1
+                                                                          : FlopsFormula::gpt_full_v1;
+  const FlopsCount model = model_flops(config.model, layout, formula);
   result.flops_model = model.total();
-  result.flops_hardware = hardware_flops(config.model, layout, FlopsFormula::gpt_full_v1).total();
+  result.flops_hardware = hardware_flops(config.model, layout, formula).total();
   result.flops_formula = model.formula;
   const auto gpus = static_cast<double>(layout.world());
   const double per_gpu = result.flops_model / result.iteration_s / gpus;
@@ -133,32 +148,6 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
   result.fits = reserved <= static_cast<double>(hardware.memory_bytes);
 }
 
-void write_trace_file(const RecordedWorld& recorded, const ReplayResult& replayed, const std::string& path) {
-  std::vector<TraceSpan> spans;
-  for (std::size_t role = 0; role < recorded.programs.size(); ++role) {
-    const Program& program = recorded.programs[role];
-    for (OpId id = 0; id < program.ops.size(); ++id) {
-      const Op& op = program.ops[id];
-      const Span& span = replayed.timelines[role].spans[id];
-      const OpShape& shape = program.shape_of(op);
-      spans.push_back({.rank = program.rank,
-                       .stream = name_of(op.stream),
-                       .name = name_of(op.kind),
-                       .category = name_of(op.phase),
-                       .start = span.start,
-                       .end = span.end,
-                       .micro_batch = op.micro_batch,
-                       .layer = op.layer,
-                       .chunk = op.chunk,
-                       .bytes = is_communication(op.kind) ? shape.dims[0] * size_of(shape.dtype) : -1});
-    }
-  }
-  std::ofstream out(path, std::ios::binary);
-  write_trace(out, spans);
-  out.close();
-  if (!out) throw Error(Error::Kind::io, path + ": can't write the trace; check free space and permissions");
-}
-
 }  // namespace
 
 VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
@@ -182,7 +171,7 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   apply_metrics(recorded.world, replayed, result);
   fill_rates(config, hardware, result);
   fill_stages(config, hardware, recorded, result);
-  if (!options.trace_file.empty()) write_trace_file(recorded, replayed, options.trace_file);
+  if (!options.trace_file.empty()) write_step_trace(recorded.world.programs, replayed.timelines, options.trace_file);
   return result;
 }
 

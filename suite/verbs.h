@@ -34,6 +34,8 @@ struct RunRequest {
   std::string history;  ///< SQLite file; empty: none
   std::string out;
   std::string json;  ///< "-": result.json on standard output, human text on standard error; or a file
+  std::string junit;                                  ///< also write junit.xml here
+  std::vector<std::string> formats = {"md", "html"};  ///< renderings written beside result.json
   RunOptions options;
   bool trace = false, quiet = false, no_color = false, strict = false, require_reference = false;
   Progress progress = Progress::automatic;
@@ -44,7 +46,7 @@ int verb_run(const RunRequest& request, const std::atomic<int>& signal);
 
 struct ReportRequest {
   std::vector<std::string> results;  ///< result.json files or folders of runs
-  std::vector<std::string> formats;  ///< console, md, html, json
+  std::vector<std::string> formats;  ///< console, md, html, json, junit, csv
   std::string out;                   ///< folder; empty: standard output
   bool no_color = false;
 };

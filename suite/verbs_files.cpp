@@ -7,12 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "suite/consistency.h"
 #include "suite/outcome.h"
 #include "suite/report/console.h"
-#include "suite/report/html.h"
-#include "suite/report/markdown.h"
+#include "suite/report/renderings.h"
 #include "suite/report/result_json.h"
 #include "suite/results.h"
+#include "suite/suite_file.h"
 #include "suite/verbs.h"
 
 namespace benchsuite {
@@ -21,13 +22,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-enum class FileKind : std::uint8_t { case_file, expected, model, stack, hardware, result, unknown };
+enum class FileKind : std::uint8_t { case_file, expected, model, stack, hardware, result, suite, unknown };
 
 /// Told by the key only that kind has.
 FileKind kind_of(const Json& json) {
   if (!json.is_object()) return FileKind::unknown;
   if (json.contains("variants") && json.contains("layout")) return FileKind::case_file;
   if (json.contains("expectations")) return FileKind::expected;
+  if (json.contains("select")) return FileKind::suite;
   if (json.contains("run_id")) return FileKind::result;
   if (json.contains("fused_bias_gelu")) return FileKind::stack;
   if (json.contains("gpu")) return FileKind::hardware;
@@ -49,6 +51,8 @@ const char* word_of(FileKind kind) {
       return "hardware profile";
     case FileKind::result:
       return "result";
+    case FileKind::suite:
+      return "suite";
     case FileKind::unknown:
       break;
   }
@@ -110,11 +114,16 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
         read_hardware(json, file, problems);
         break;
       case FileKind::result:
-        run_from_json(json, file);
+        problems = contradictions(run_from_json(json, file), file);
         break;
+      case FileKind::suite: {
+        const SuiteFile suite = read_suite(json, file, problems);
+        if (problems.empty()) cases_of(suite, root, problems);
+        break;
+      }
       case FileKind::unknown:
         problems.push_back({file, "", "", "not a file benchsuite knows",
-                            "cases, expectations, models, stacks, hardware profiles and results can be validated"});
+                            "cases, suites, expectations, models, stacks, hardware profiles and results can be validated"});
     }
   } catch (const Error& error) {
     if (error.violations().empty()) throw;
@@ -123,12 +132,8 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
   return kind;
 }
 
-std::string result_file(const std::string& given) { return fs::is_directory(given) ? given + "/result.json" : given; }
-
 std::string render(const Run& run, const std::string& format, const std::string& folder, bool colour) {
-  if (format == "md") return markdown_report(run);
-  if (format == "html") return html_report(run);
-  if (format == "json") return result_text(run);
+  if (const Rendering* rendering = find_rendering(format)) return rendering->text(run);
   std::string text;
   for (const CaseResult& result : run.cases) text += console_case(result, colour);
   return text + console_summary(run, folder) + "\n";
@@ -144,12 +149,7 @@ bool wants_colour(bool no_color, int descriptor) {
 int verb_report(const ReportRequest& request) {
   std::vector<Run> runs;
   for (const std::string& given : request.results) {
-    const std::string file = result_file(given);
-    if (!fs::is_regular_file(file)) {
-      throw Error({Violation{"command line", "RESULT", given, "there is no result.json",
-                             "name a result.json or the folder of a run"}});
-    }
-    runs.push_back(run_from_json(parse_json_file(file), file));
+    runs.push_back(load_result(given));
   }
   const std::vector<std::string> formats =
       request.formats.empty() ? std::vector<std::string>{"console"} : request.formats;
@@ -167,9 +167,9 @@ int verb_report(const ReportRequest& request) {
         std::fwrite(text.data(), 1, text.size(), stdout);
         continue;
       }
-      const std::string stem = runs.size() == 1 ? "report" : "report-" + runs[i].run_id;
-      const std::string extension = format == "console" ? "txt" : format;
-      const std::string path = request.out + "/" + stem + "." + extension;
+      std::string name = format == "junit" ? "junit.xml" : "report." + (format == "console" ? "txt" : format);
+      if (runs.size() > 1) name.insert(name.rfind('.'), "-" + runs[i].run_id);
+      const std::string path = request.out + "/" + name;
       write_file(path, render(runs[i], format, folder, false));
       fmt::print("{}\n", path);
     }
@@ -182,7 +182,8 @@ int verb_validate(const ValidateRequest& request) {
   std::vector<std::string> files = request.files;
   if (files.empty()) {
     for (const DataKind kind :
-         {DataKind::model, DataKind::stack, DataKind::hardware, DataKind::cases, DataKind::expected}) {
+         {DataKind::model, DataKind::stack, DataKind::hardware, DataKind::cases, DataKind::expected,
+          DataKind::suite}) {
       for (const std::string& name : root.names(kind)) files.push_back(root.file_of(kind, name));
     }
   }

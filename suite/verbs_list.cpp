@@ -6,6 +6,7 @@
 #include <map>
 
 #include "suite/outcome.h"
+#include "suite/suite_file.h"
 #include "suite/verbs.h"
 #include "suite/verdict.h"
 
@@ -108,8 +109,27 @@ void print_case(const SelectedCase& selected) {
 
 }  // namespace
 
+namespace {
+
+int list_suites(const DataRoot& root, bool json) {
+  Json list = Json::array();
+  for (const std::string& name : root.names(DataKind::suite)) {
+    const SuiteFile suite = load_suite(name, root);
+    std::vector<Violation> problems;
+    const std::vector<std::string> cases = cases_of(suite, root, problems);
+    if (!problems.empty()) throw Error(problems);
+    list.push_back({{"id", suite.id}, {"title", suite.title}, {"cases", cases}});
+    if (!json) fmt::print("{}  {}  [{}]\n", suite.id, suite.title, fmt::join(cases, ", "));
+  }
+  if (json) fmt::print("{}\n", list.dump(2));
+  return list.empty() ? kExitNothing : kExitPass;
+}
+
+}  // namespace
+
 int verb_list(const ListRequest& request) {
   const DataRoot root = DataRoot::find();
+  if (request.suites) return list_suites(root, request.json);
   Json list = Json::array();
   int code = kExitPass;
   for (const std::string& name : root.names(DataKind::cases)) {

@@ -13,8 +13,8 @@
 #include "suite/outcome.h"
 #include "suite/redaction.h"
 #include "suite/report/console.h"
-#include "suite/report/html.h"
-#include "suite/report/markdown.h"
+#include "suite/report/junit.h"
+#include "suite/report/renderings.h"
 #include "suite/report/result_json.h"
 #include "suite/results.h"
 #include "suite/run_case.h"
@@ -51,9 +51,11 @@ std::string reproduce_command(const RunRequest& request, const SelectedCase& sel
   return text;
 }
 
-void write_results(const ResultsFolder& folder, const Run& run) {
-  write_file(folder.file("report.md"), markdown_report(run));
-  write_file(folder.file("report.html"), html_report(run));
+void write_results(const ResultsFolder& folder, const RunRequest& request, const Run& run) {
+  for (const Rendering& rendering : renderings()) {
+    const bool wanted = std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
+    if (wanted && rendering.name != "json") write_file(folder.file(std::string(rendering.file)), rendering.text(run));
+  }
   write_file(folder.file("result.json"), result_text(run));  // last: its presence says that the run ended
 }
 
@@ -111,6 +113,8 @@ RunRequest taken_up(const RunRequest& request, const StoredRequest& stored, cons
   RunRequest result = stored.request;
   result.out = request.out;
   result.json = request.json;
+  result.junit = request.junit;
+  result.formats = request.formats;
   result.history = request.history;
   result.quiet = request.quiet;
   result.no_color = request.no_color;
@@ -242,7 +246,7 @@ class Execution {
     if (end == kStopped && run_.cases.back().reason == kStopped) {  // the signal came between two cases
       run_.exit_code = worse_exit(run_.exit_code, signal_.load() == SIGTERM ? kExitTerminated : kExitInterrupted);
     }
-    write_results(folder, run_);
+    write_results(folder, request_, run_);
     folder.events().append({{"event", "run_finished"}, {"time", run_.ended}, {"exit_code", run_.exit_code}});
     return tell(folder);
   }
@@ -256,6 +260,7 @@ class Execution {
     } else if (!request_.json.empty()) {
       write_file(request_.json, result_text(run_));
     }
+    if (!request_.junit.empty()) write_file(request_.junit, junit_report(run_));
     if (!anything_judged(run_.cases)) screen_.line("NOTHING WAS JUDGED");
     screen_.line(console_summary(run_, folder.path()));
     return run_.exit_code;

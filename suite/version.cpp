@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "benchsuite_commit.h"
 #include "suite/case.h"
 #include "suite/expected.h"
 #include "suite/report/result_json.h"
 
-#ifndef BENCHSUITE_COMMIT
-#define BENCHSUITE_COMMIT "unknown"
-#endif
 #ifndef BENCHSUITE_BUILD_TYPE
 #define BENCHSUITE_BUILD_TYPE "unknown"
 #endif

@@ -25,22 +25,27 @@ double sample_bytes(std::int64_t batch) { return kInt32 * static_cast<double>(ba
 double attention_bytes(const OpShape& shape, double in, double out) {
   const double s = static_cast<double>(shape.dims[0]), b = static_cast<double>(shape.dims[1]);
   const double a = static_cast<double>(shape.dims[2]), d = static_cast<double>(shape.dims[3]);
-  const double part = s * b * a * d;            // one of q, k, v, ctx
+  const double part = s * b * a * d;                               // q or ctx
+  const double key = shape.dims[4] == 0 ? part : s * b * d * static_cast<double>(shape.dims[4]);  // k or v
   const double matrix = b * a * s * s;          // scores or probabilities
   const double statistics = kFp32 * b * a * s;  // log-sum-exp
   switch (shape.kind) {
-    case OpKind::attention_scores:
-    case OpKind::attention_context_backward_p:
-      return 2 * part * in + matrix * out;
-    case OpKind::attention_context:
-    case OpKind::attention_context_backward_v:
-    case OpKind::attention_scores_backward_q:
-    case OpKind::attention_scores_backward_k:
-      return matrix * in + part * in + part * out;
+    case OpKind::attention_scores:              // q, k
+    case OpKind::attention_context_backward_p:  // dctx, v
+      return (part + key) * in + matrix * out;
+    case OpKind::attention_context:             // v, ctx
+    case OpKind::attention_scores_backward_q:   // k, dq
+      return matrix * in + key * in + part * out;
+    case OpKind::attention_context_backward_v:  // dctx, dv
+    case OpKind::attention_scores_backward_k:   // q, dk
+      return matrix * in + part * in + key * out;
     case OpKind::flash_attention:
-      return 3 * part * in + sample_bytes(shape.dims[1]) + part * out + statistics;
+      return (part + 2 * key) * in + sample_bytes(shape.dims[1]) + part * out + statistics;
     case OpKind::flash_attention_backward:
-      return 5 * part * in + statistics + sample_bytes(shape.dims[1]) + 3 * part * out;
+      return (3 * part + 2 * key) * in + statistics + sample_bytes(shape.dims[1]) + (part + 2 * key) * out;
+    case OpKind::rope:
+    case OpKind::rope_backward:
+      return (part + key) * (in + out);
     default:
       return 0;
   }
@@ -98,6 +103,8 @@ double bytes_of(const OpShape& shape) {
     case OpKind::attention_context_backward_v:
     case OpKind::flash_attention:
     case OpKind::flash_attention_backward:
+    case OpKind::rope:
+    case OpKind::rope_backward:
       return attention_bytes(shape, in, out);
     case OpKind::embedding:  // dims tokens h rows first_row: at most one table row a token
       return kInt32 * d0 + std::min(d0, d2) * d1 * in + d0 * d1 * out;
@@ -111,6 +118,14 @@ double bytes_of(const OpShape& shape) {
       return matrix * (in + out) + 2 * d1 * in + 2 * d0 * kFp32;
     case OpKind::layernorm_backward:  // dy, x, gamma, stats, dx, dgamma+ and dbeta+ in fp32
       return matrix * (2 * in + out) + d1 * in + 2 * d0 * kFp32 + 4 * d1 * kFp32;
+    case OpKind::rmsnorm:  // x, gamma, y, stats
+      return matrix * (in + out) + d1 * in + d0 * kFp32;
+    case OpKind::rmsnorm_backward:  // dy, x, gamma, stats, dx, dgamma+ in fp32
+      return matrix * (2 * in + out) + d1 * in + d0 * kFp32 + 2 * d1 * kFp32;
+    case OpKind::swiglu:  // two columns in, one out
+      return matrix * (2 * in + out);
+    case OpKind::swiglu_backward:  // dy and both columns in, both out
+      return matrix * (3 * in + 2 * out);
     case OpKind::softmax:
     case OpKind::gelu:
       return matrix * (in + out);

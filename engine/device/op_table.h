@@ -6,8 +6,10 @@
 //
 // gemm                          A, B, C*|C+      dims m n k batch. C[m,n] (+)= A[m,k] B[k,n]; transpose_a: A stored
 //                                                [k,m]; transpose_b: B stored [n,k]; accumulate: C+
-// attention_*                   qkv is [s, b, a, 3, d] (per head q, k, v); P, S are [b, a, s, s]; ctx is [s, b, a d]
-//   dims s b a d; scalars[0] = scale 1/sqrt(d)
+// attention_*                   qkv is [s, b, g, a/g + 2, d]: for each of g key-value heads the a/g query heads it serves, then
+//                               k, then v ([s, b, a, 3, d] when g = a); P, S are [b, a, s, s]; ctx is [s, b, a d]
+//   dims s b a d g first_head; g = 0 stands for g = a; scalars[0] = scale 1/sqrt(d). K and V gradients are sums over the
+//   query heads they serve. first_head: global index of the first query head, flash only
 //   attention_scores              qkv, S*            S = scale Q K^T   (the mask is the softmax op's business)
 //   attention_context             P, qkv, ctx*       ctx = P V
 //   attention_context_backward_p  dctx, qkv, dP*     dP = dctx V^T
@@ -15,7 +17,11 @@
 //   attention_scores_backward_q   dS, qkv, dqkv+     Q part = scale dS K        (overwrites the Q part only)
 //   attention_scores_backward_k   dS, qkv, dqkv+     K part = scale dS^T Q      (overwrites the K part only)
 //   flash_attention               qkv, samples, ctx*, lse*        lse fp32 [b, a, s]; scalars[1] = dropout p;
-//   flash_attention_backward      dctx, ctx, qkv, lse, samples, dqkv*   dims[4] = first global head, dims[5] = site id
+//   flash_attention_backward      dctx, ctx, qkv, lse, samples, dqkv*   dropout site kAttentionDropout
+// rope                          qkv+                dims s b a d g first_position; scalars[0] = base. Rotates q and k of the
+//                                                   layout above: channels i and i + d/2 turn by position base^(-2i/d)
+//                                                   (Su et al. 2021, in halves)
+// rope_backward                 dqkv+               same dims; turns back
 // embedding                     ids, table, y*      dims tokens h_ rows first_row; ids outside [first_row, first_row +
 //                                                   rows) give zero rows (vocabulary parallel)
 // embedding_backward            ids, dy, dtable+    same dims
@@ -25,6 +31,8 @@
 //                                                   scalars[0] = epsilon
 // layernorm_backward            dy, x, gamma, stats, dx*, dgamma+, dbeta+    same dims; out_dtype is that of dx, the two
 //                                                   accumulators are fp32 or bf16 as their size says
+// rmsnorm                       x, gamma, y*, stats*         dims rows cols; stats fp32 [rows] = 1/rms; scalars[0] = epsilon
+// rmsnorm_backward              dy, x, gamma, stats, dx*, dgamma+            same dims; dtypes as layernorm_backward
 // softmax                       S, P*               dims rows cols; causal: row r keeps columns 0 .. r mod cols
 // softmax_backward              dP, P, dS*          same dims
 // bias_add                      x, bias, y*         dims rows cols
@@ -32,6 +40,8 @@
 // gelu_backward                 dy, x, dx*          same
 // bias_gelu                     x, bias, y*         gelu(x + bias)
 // bias_gelu_backward            dy, x, bias, dx*
+// swiglu                        x, y*               dims rows cols; x is [rows, cols, 2]: y = silu(x[., ., 0]) x[., ., 1]
+// swiglu_backward               dy, x, dx*          same
 // dropout                       x, samples, y* [, mask*]          dims: see "dropout positions"; scalars[0] = p
 // dropout_backward              dy, samples, dx* [, ] or dy, mask, dx* when the mask is stored
 // bias_dropout_add              x, bias, residual, samples, y* [, mask*]   y = residual + dropout(x + bias)

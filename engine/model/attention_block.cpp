@@ -12,7 +12,7 @@ constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient)
 AttentionBlock::AttentionBlock(ModelContext& context, const AttentionParameters& parameters)
     : context_(context),
       parameters_(parameters),
-      norm_(context, *parameters.norm_gamma, *parameters.norm_beta),
+      norm_(context, *parameters.norm_gamma, parameters.norm_beta),
       qkv_(context, *parameters.qkv_weight, kTerms),
       core_(context),
       proj_(context, *parameters.proj_weight, kTerms) {}
@@ -23,12 +23,14 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
   state.finish(context_, Save::attention_statistics, statistics);
   const Tensor product = qkv_.forward(normed);
   state.finish(context_, Save::attention_norm, normed);
-  const Tensor qkv = add_bias(context_, product, *parameters_.qkv_bias, Term::qkv);
+  const Tensor qkv =
+      parameters_.qkv_bias ? add_bias(context_, product, *parameters_.qkv_bias, Term::qkv) : product;
+  if (context_.model.rotary_positions()) rotate(OpKind::rope, qkv);
   const Tensor context = core_.forward(qkv, state);
   state.finish(context_, Save::qkv, qkv);
   const Tensor projected = proj_.forward(context);
   state.finish(context_, Save::context, context);
-  const auto [y, mask] = bias_dropout_add(context_, projected, *parameters_.proj_bias, x, kAttentionOutputDropout,
+  const auto [y, mask] = bias_dropout_add(context_, projected, parameters_.proj_bias, x, kAttentionOutputDropout,
                                           Term::mlp_input, Term::attention_output_mask);
   if (mask.valid()) state.finish(context_, Save::attention_output_mask, mask);
   if (state.keeps(Save::attention_input)) {
@@ -37,6 +39,16 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
     context_.rec.release(x);
   }
   return y;
+}
+
+/// In place: what is kept for backward is what attention reads.
+void AttentionBlock::rotate(OpKind kind, const Tensor& qkv) {
+  context_.rec.record({.kind = kind,
+                       .dtype = context_.dtype,
+                       .out_dtype = context_.dtype,
+                       .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.g_local, 0},
+                       .scalars = {static_cast<float>(context_.model.rope_theta)}},
+                      {updates(qkv)});
 }
 
 void AttentionBlock::recompute(LayerState& state) {
@@ -59,9 +71,9 @@ Tensor AttentionBlock::backward(const Tensor& dy, LayerState& state) {
   const Tensor mask = state.has(Save::attention_output_mask) ? state.get(Save::attention_output_mask) : Tensor{};
   const Tensor dprojected = dropout_backward(context_, dy, mask, kAttentionOutputDropout);
   if (mask.valid()) state.drop(context_, Save::attention_output_mask);
-  bias_gradient(context_, dprojected, *parameters_.proj_bias);
+  if (parameters_.proj_bias) bias_gradient(context_, dprojected, *parameters_.proj_bias);
   const Tensor dcontext = proj_.backward(dprojected, state.get(Save::context));
-  context_.rec.release(dprojected);
+  release_dropped(context_, dprojected, dy);
 
   recompute(state);
   const Tensor dqkv = core_.backward(dcontext, state);
@@ -69,7 +81,8 @@ Tensor AttentionBlock::backward(const Tensor& dy, LayerState& state) {
   state.drop(context_, Save::context);
   state.drop(context_, Save::qkv);
 
-  bias_gradient(context_, dqkv, *parameters_.qkv_bias);
+  if (context_.model.rotary_positions()) rotate(OpKind::rope_backward, dqkv);
+  if (parameters_.qkv_bias) bias_gradient(context_, dqkv, *parameters_.qkv_bias);
   if (!state.keeps(Save::attention_norm)) {
     context_.rec.at().phase = Phase::recompute;
     const auto again =

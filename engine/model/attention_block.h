@@ -1,4 +1,5 @@
-// x + dropout(proj(attention(qkv(LayerNorm(x)))) + bias): the first half of a transformer layer.
+// x + dropout(proj(attention(qkv(norm(x)))) + bias): the first half of a transformer layer. With or without biases, with
+// LayerNorm or RMSNorm, with rotary positions or none, as the model's family says.
 #pragma once
 
 #include "engine/model/core_attention.h"
@@ -8,9 +9,10 @@
 namespace benchsuite {
 
 struct AttentionParameters {
-  Parameter *norm_gamma, *norm_beta;    // [h]
-  Parameter *qkv_weight, *qkv_bias;     // [3 h/t, h] rows ordered [a/t, 3, d]; [3 h/t]
-  Parameter *proj_weight, *proj_bias;   // [h, h/t]; [h]
+  // Null where the family has none: norm_beta and the biases.
+  Parameter *norm_gamma = nullptr, *norm_beta = nullptr;   // [h]
+  Parameter *qkv_weight = nullptr, *qkv_bias = nullptr;    // [(a + 2 g) d/t, h] rows ordered [g/t, a/g + 2, d]; [(a + 2 g) d/t]
+  Parameter *proj_weight = nullptr, *proj_bias = nullptr;  // [h, h/t]; [h]
 };
 
 class AttentionBlock {
@@ -24,10 +26,11 @@ class AttentionBlock {
 
  private:
   void recompute(LayerState& state);
+  void rotate(OpKind kind, const Tensor& qkv);
 
   ModelContext& context_;
   AttentionParameters parameters_;
-  LayerNorm norm_;
+  Norm norm_;
   ColumnParallelLinear qkv_;
   CoreAttention core_;
   RowParallelLinear proj_;

@@ -15,8 +15,8 @@ Chunk::Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer
   for (const LayerParameters& layer : layers) {
     layers_.push_back({AttentionBlock(context, layer.attention), MlpBlock(context, layer.mlp)});
   }
-  if (ends.words) embedding_.emplace(context, *ends.words, *ends.positions);
-  if (ends.head_words) head_.emplace(context, *ends.final_gamma, *ends.final_beta, *ends.head_words, loss);
+  if (ends.words) embedding_.emplace(context, *ends.words, ends.positions);
+  if (ends.head_words) head_.emplace(context, *ends.final_gamma, ends.final_beta, *ends.head_words, loss);
 }
 
 void Chunk::enter(std::int32_t i, Phase phase) {

@@ -21,7 +21,7 @@ struct LayerParameters {
   MlpParameters mlp;
 };
 
-/// Null where the chunk has none.
+/// Null where the chunk or the family has none.
 struct EndParameters {
   Parameter *words = nullptr, *positions = nullptr;                                ///< embedding (first chunk)
   Parameter *final_gamma = nullptr, *final_beta = nullptr, *head_words = nullptr;  ///< head (last chunk)

@@ -8,6 +8,8 @@ std::string_view name_of(ModelFamily family) {
   switch (family) {
     case ModelFamily::gpt:
       return "gpt";
+    case ModelFamily::llama:
+      return "llama";
   }
   return "?";
 }
@@ -18,20 +20,27 @@ ModelConfig read_model(const Json& json, const std::string& file, const std::str
   ObjectReader reader(json, file, path, problems);
   reader.optional("name", model.name);
   reader.optional("source", model.source);
-  reader.choice("family", model.family, {{"gpt", ModelFamily::gpt}}, true);
+  reader.choice("family", model.family, {{"gpt", ModelFamily::gpt}, {"llama", ModelFamily::llama}}, true);
+  const bool llama = model.family == ModelFamily::llama;
   reader.required("layers", model.layers);
   reader.required("hidden", model.hidden);
-  reader.optional("ffn_hidden", model.ffn_hidden);
+  if (llama) {
+    reader.required("ffn_hidden", model.ffn_hidden);
+    model.dropout = 0;
+  } else {
+    reader.optional("ffn_hidden", model.ffn_hidden);
+  }
   reader.required("heads", model.heads);
   reader.optional("kv_heads", model.kv_heads);
   reader.required("seq", model.seq);
   reader.required("vocab", model.vocab);
   reader.optional("dropout", model.dropout);
+  if (llama) reader.optional("rope_theta", model.rope_theta);
   reader.finish();
 
   // An absurd width is left to validate(); it must only not overflow here.
   const bool safe = model.hidden > 0 && model.hidden <= std::numeric_limits<std::int64_t>::max() / 4;
-  if (!reader.has("ffn_hidden") && safe) model.ffn_hidden = 4 * model.hidden;
+  if (!llama && !reader.has("ffn_hidden") && safe) model.ffn_hidden = 4 * model.hidden;
   if (!reader.has("kv_heads")) model.kv_heads = model.heads;
   return model;
 }
@@ -49,6 +58,7 @@ Json to_json(const ModelConfig& model) {
   json["seq"] = model.seq;
   json["vocab"] = model.vocab;
   json["dropout"] = model.dropout;
+  if (model.rotary_positions()) json["rope_theta"] = model.rope_theta;
   return json;
 }
 

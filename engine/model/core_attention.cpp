@@ -11,7 +11,7 @@ OpShape CoreAttention::shape(OpKind kind) const {
           .dtype = context_.dtype,
           .out_dtype = context_.dtype,
           .causal = true,
-          .dims = {context_.s, context_.b, context_.a_local, context_.d},
+          .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.g_local},
           .scalars = {1.0f / std::sqrt(static_cast<float>(context_.d))}};
 }
 
@@ -44,7 +44,7 @@ OpShape probability_dropout(const ModelContext& context, OpKind kind) {
   return {.kind = kind,
           .dtype = context.dtype,
           .out_dtype = context.dtype,
-          .stores_mask = context.stack.stores_dropout_masks,
+          .stores_mask = context.stores_masks(),
           .dims = {context.s, context.b, context.a_local, 0, context.at.tp * context.a_local, kAttentionDropout},
           .scalars = {context.dropout}};
 }
@@ -59,6 +59,12 @@ Tensor CoreAttention::forward_unfused(const Tensor& qkv, LayerState& state) {
   rec.record(softmax_shape(context_, OpKind::softmax), {reads(scores), writes(probabilities)});
   rec.release(scores);
 
+  if (!context_.drops()) {
+    const Tensor context = context_.activation(Term::context, context_.s, context_.a_local * context_.d);
+    rec.record(shape(OpKind::attention_context), {reads(probabilities), reads(qkv), writes(context)});
+    state.finish(context_, Save::softmax_output, probabilities);
+    return context;
+  }
   const Tensor dropped = new_square(context_, Term::softmax_dropped, context_.dtype);
   const Tensor& samples = context_.current_inputs().samples;
   const OpShape dropout = probability_dropout(context_, OpKind::dropout);
@@ -77,20 +83,10 @@ Tensor CoreAttention::forward_unfused(const Tensor& qkv, LayerState& state) {
   return context;
 }
 
-Tensor CoreAttention::backward_unfused(const Tensor& dcontext, LayerState& state) {
+/// The gradient of the probabilities before dropout; drops what dropout kept.
+Tensor CoreAttention::undrop(const Tensor& dropped_gradient, LayerState& state) {
+  if (!context_.drops()) return dropped_gradient;
   Recorder& rec = context_.rec;
-  const Tensor& qkv = state.get(Save::qkv);
-  const Tensor dqkv = context_.activation(Term::gradient_inside, context_.s, 3 * context_.a_local * context_.d);
-
-  // The Q, K and V parts of dqkv are interleaved by head, so each of the three products updates the whole range.
-  const Tensor dropped_gradient = new_square(context_, Term::gradient_inside, context_.dtype);
-  rec.record(shape(OpKind::attention_context_backward_p), {reads(dcontext), reads(qkv), writes(dropped_gradient)});
-  Operand into_dqkv = writes(dqkv);
-  rec.record(shape(OpKind::attention_context_backward_v),
-             {reads(state.get(Save::softmax_dropped)), reads(dcontext), into_dqkv});
-  into_dqkv = updates(dqkv);
-  state.drop(context_, Save::softmax_dropped);
-
   const Tensor dprobabilities = new_square(context_, Term::gradient_inside, context_.dtype);
   const OpShape dropout = probability_dropout(context_, OpKind::dropout_backward);
   if (dropout.stores_mask) {
@@ -100,6 +96,24 @@ Tensor CoreAttention::backward_unfused(const Tensor& dcontext, LayerState& state
     rec.record(dropout, {reads(dropped_gradient), reads(context_.current_inputs().samples), writes(dprobabilities)});
   }
   rec.release(dropped_gradient);
+  return dprobabilities;
+}
+
+Tensor CoreAttention::backward_unfused(const Tensor& dcontext, LayerState& state) {
+  Recorder& rec = context_.rec;
+  const Tensor& qkv = state.get(Save::qkv);
+  const Tensor dqkv = context_.activation(Term::gradient_inside, context_.s, context_.qkv_width());
+
+  // The Q, K and V parts of dqkv are interleaved by head, so each of the three products updates the whole range.
+  const Tensor dropped_gradient = new_square(context_, Term::gradient_inside, context_.dtype);
+  rec.record(shape(OpKind::attention_context_backward_p), {reads(dcontext), reads(qkv), writes(dropped_gradient)});
+  Operand into_dqkv = writes(dqkv);
+  rec.record(shape(OpKind::attention_context_backward_v),
+             {reads(state.get(context_.drops() ? Save::softmax_dropped : Save::softmax_output)), reads(dcontext),
+              into_dqkv});
+  into_dqkv = updates(dqkv);
+  if (context_.drops()) state.drop(context_, Save::softmax_dropped);
+  const Tensor dprobabilities = undrop(dropped_gradient, state);
 
   const Tensor dscores = new_square(context_, Term::gradient_inside, context_.dtype);
   rec.record(softmax_shape(context_, OpKind::softmax_backward),
@@ -116,8 +130,7 @@ Tensor CoreAttention::backward_unfused(const Tensor& dcontext, LayerState& state
 namespace {
 
 OpShape flash_shape(const ModelContext& context, OpShape shape) {
-  shape.dims[4] = context.at.tp * context.a_local;
-  shape.dims[5] = kAttentionDropout;
+  shape.dims[5] = context.at.tp * context.a_local;
   shape.scalars[1] = context.dropout;
   return shape;
 }
@@ -135,7 +148,7 @@ Tensor CoreAttention::forward_flash(const Tensor& qkv, LayerState& state) {
 }
 
 Tensor CoreAttention::backward_flash(const Tensor& dcontext, LayerState& state) {
-  const Tensor dqkv = context_.activation(Term::gradient_inside, context_.s, 3 * context_.a_local * context_.d);
+  const Tensor dqkv = context_.activation(Term::gradient_inside, context_.s, context_.qkv_width());
   context_.rec.record(flash_shape(context_, shape(OpKind::flash_attention_backward)),
                       {reads(dcontext), reads(state.get(Save::context)), reads(state.get(Save::qkv)),
                        reads(state.get(Save::attention_log_sum)), reads(context_.current_inputs().samples),

@@ -1,6 +1,6 @@
 // Core attention on the local heads: softmax(Q K^T / sqrt(d)) V with dropout on the probabilities; causal. No collective.
 //
-// unfused: five ops whose s x s results are kept (or made again by selective recompute); flash: one fused op each way that
+// unfused: four ops (three without dropout) whose s x s results are kept (or made again by selective recompute); flash: one fused op each way that
 // keeps the log-sum-exp of the rows (Dao 2023).
 #pragma once
 
@@ -13,7 +13,7 @@ class CoreAttention {
  public:
   explicit CoreAttention(ModelContext& context) : context_(context) {}
 
-  /// qkv [s, b, a/t 3 d] -> context [s, b, a/t d]; what backward needs goes to `state`.
+  /// qkv [s, b, (a + 2 g)/t d] -> context [s, b, a/t d]; what backward needs goes to `state`.
   Tensor forward(const Tensor& qkv, LayerState& state);
 
   /// dcontext, and from `state` qkv and what forward kept -> dqkv. Drops what it used of the core's own tensors; keeps qkv
@@ -23,6 +23,7 @@ class CoreAttention {
  private:
   OpShape shape(OpKind kind) const;
   Tensor forward_unfused(const Tensor& qkv, LayerState& state);
+  Tensor undrop(const Tensor& dropped_gradient, LayerState& state);
   Tensor backward_unfused(const Tensor& dcontext, LayerState& state);
   Tensor forward_flash(const Tensor& qkv, LayerState& state);
   Tensor backward_flash(const Tensor& dcontext, LayerState& state);

@@ -16,26 +16,34 @@ OpShape Embedding::lookup_shape(OpKind kind) const {
 Tensor Embedding::forward(State& state) {
   Recorder& rec = context_.rec;
   rec.at().site = Site::embedding;
-  const Tensor whole = context_.activation(Term::transient, context_.s, context_.h);
+  const Tensor whole =
+      context_.activation(positions_ ? Term::transient : Term::layer_output, context_.s, context_.h);
   rec.record(lookup_shape(OpKind::embedding),
              {reads(context_.current_inputs().tokens), reads(words_.value), writes(whole)});
-  all_reduce_tensor(context_, whole, Reduction::sum);
+  const Tensor summed =
+      positions_ ? add_positions(whole) : leave_region(context_, whole, index_of(Term::layer_output));
+  const auto [y, mask] = dropout_forward(context_, summed, kEmbeddingDropout, Term::layer_output, Term::embedding_mask);
+  release_dropped(context_, summed, y);
+  state.mask = mask;
+  if (mask.valid()) rec.mark_saved(mask, index_of(Term::embedding_mask));
+  return y;
+}
 
+/// Completes the sum over vocabulary shards and adds the positions of this rank's part of the sequence. Releases `whole`.
+Tensor Embedding::add_positions(const Tensor& whole) {
+  Recorder& rec = context_.rec;
+  all_reduce_tensor(context_, whole, Reduction::sum);
   Tensor mine = whole.flat_slice(context_.first_position() * context_.b * context_.h,
                                  context_.s_local * context_.b * context_.h);
-  const Tensor positioned = context_.activation(Term::transient, context_.s_local, context_.h);
+  const Term term = context_.drops() ? Term::transient : Term::layer_output;
+  const Tensor positioned = context_.activation(term, context_.s_local, context_.h);
   rec.record({.kind = OpKind::position,
               .dtype = context_.dtype,
               .out_dtype = context_.dtype,
               .dims = {context_.s_local, context_.b, context_.h, context_.first_position()}},
-             {reads(mine), reads(positions_.value), writes(positioned)});
+             {reads(mine), reads(positions_->value), writes(positioned)});
   rec.release(whole);
-  const auto [y, mask] =
-      dropout_forward(context_, positioned, kEmbeddingDropout, Term::layer_output, Term::embedding_mask);
-  rec.release(positioned);
-  state.mask = mask;
-  if (mask.valid()) rec.mark_saved(mask, index_of(Term::embedding_mask));
-  return y;
+  return positioned;
 }
 
 void Embedding::backward(const Tensor& dy, State& state) {
@@ -46,15 +54,17 @@ void Embedding::backward(const Tensor& dy, State& state) {
   state.mask = {};
   // Gathered under sequence parallelism, so both tables see the whole sequence and need no sum over t afterwards.
   const Tensor whole = enter_region(context_, dpositioned, index_of(Term::gathered));
-  rec.record({.kind = OpKind::position_backward,
-              .dtype = context_.dtype,
-              .out_dtype = positions_.gradient.dtype,
-              .dims = {context_.s, context_.b, context_.h, 0}},
-             {reads(whole), updates(positions_.gradient)});
+  if (positions_) {
+    rec.record({.kind = OpKind::position_backward,
+                .dtype = context_.dtype,
+                .out_dtype = positions_->gradient.dtype,
+                .dims = {context_.s, context_.b, context_.h, 0}},
+               {reads(whole), updates(positions_->gradient)});
+  }
   rec.record(lookup_shape(OpKind::embedding_backward),
              {reads(context_.current_inputs().tokens), reads(whole), updates(words_.gradient)});
   release_entered(context_, whole, dpositioned);
-  rec.release(dpositioned);
+  release_dropped(context_, dpositioned, dy);
 }
 
 }  // namespace benchsuite

@@ -1,7 +1,9 @@
-// The first stage's input: vocabulary-parallel word embedding, learned positions, dropout (Shoeybi et al. 2019, section 3).
+// The first stage's input: vocabulary-parallel word embedding, learned positions where the family has them, dropout (Shoeybi et
+// al. 2019, section 3).
 //
 // Rows of the table are split over t; a rank contributes zeros for ids it does not hold and the sum is all-reduced. With
 // learned positions sequence parallelism changes nothing before that: the sum is whole, and each rank keeps its s/t slice.
+// Without them the sum is scattered along the sequence (megatron-core's reduce_scatter_embeddings).
 #pragma once
 
 #include "engine/model/model_context.h"
@@ -11,7 +13,7 @@ namespace benchsuite {
 
 class Embedding {
  public:
-  Embedding(ModelContext& context, Parameter& words, Parameter& positions)
+  Embedding(ModelContext& context, Parameter& words, Parameter* positions)
       : context_(context), words_(words), positions_(positions) {}
 
   struct State {
@@ -24,10 +26,11 @@ class Embedding {
 
  private:
   OpShape lookup_shape(OpKind kind) const;
+  Tensor add_positions(const Tensor& whole);
 
   ModelContext& context_;
   Parameter& words_;      // [V/t, h]
-  Parameter& positions_;  // [s, h]
+  Parameter* positions_;  // [s, h] or null
 };
 
 }  // namespace benchsuite

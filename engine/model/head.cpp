@@ -8,7 +8,7 @@ namespace {
 constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16bit), index_of(Term::reduced)};
 }
 
-Head::Head(ModelContext& context, Parameter& gamma, Parameter& beta, Parameter& words, const Tensor& loss)
+Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms) {}
 
 void Head::forward(const Tensor& x, State& state) {

@@ -1,4 +1,4 @@
-// The last stage's output: final LayerNorm, the tied vocabulary-parallel head, cross-entropy on logits split over the
+// The last stage's output: final norm, the vocabulary-parallel head (tied to the embedding or not), cross-entropy on logits split over the
 // vocabulary (Shoeybi et al. 2019, section 3; megatron-core cross_entropy.py): three fp32 all-reduces of [s, b].
 #pragma once
 
@@ -9,7 +9,7 @@ namespace benchsuite {
 
 class Head {
  public:
-  Head(ModelContext& context, Parameter& gamma, Parameter& beta, Parameter& words, const Tensor& loss);
+  Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss);
 
   struct State {
     Tensor input, statistics, norm, softmax;
@@ -23,7 +23,7 @@ class Head {
   ModelContext& context_;
   Parameter& words_;
   Tensor loss_;
-  LayerNorm norm_;
+  Norm norm_;
   ColumnParallelLinear projection_;
 };
 

@@ -12,15 +12,17 @@ constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient)
 MlpBlock::MlpBlock(ModelContext& context, const MlpParameters& parameters)
     : context_(context),
       parameters_(parameters),
-      norm_(context, *parameters.norm_gamma, *parameters.norm_beta),
+      norm_(context, *parameters.norm_gamma, parameters.norm_beta),
       fc1_(context, *parameters.fc1_weight, kTerms),
       fc2_(context, *parameters.fc2_weight, kTerms) {}
 
-/// FC1, GELU, FC2: what the `mlp` module of selective recompute runs again, collectives included.
+/// FC1, activation function, FC2: what the `mlp` module of selective recompute runs again, collectives included.
 Tensor MlpBlock::inner_forward(const Tensor& normed, LayerState& state) {
   Tensor hidden = fc1_.forward(normed);
-  if (!context_.stack.fused_bias_gelu) hidden = add_bias(context_, hidden, *parameters_.fc1_bias, Term::fc1_output);
-  const Tensor activated = gelu_forward(context_, hidden, *parameters_.fc1_bias, Term::gelu_output);
+  if (parameters_.fc1_bias && !context_.stack.fused_bias_gelu) {
+    hidden = add_bias(context_, hidden, *parameters_.fc1_bias, Term::fc1_output);
+  }
+  const Tensor activated = activation_forward(context_, hidden, parameters_.fc1_bias, Term::gelu_output);
   state.finish(context_, Save::fc1_output, hidden);
   const Tensor out = fc2_.forward(activated);
   state.finish(context_, Save::gelu_output, activated);
@@ -33,7 +35,7 @@ Tensor MlpBlock::forward(const Tensor& x, LayerState& state) {
   state.finish(context_, Save::mlp_statistics, statistics);
   const Tensor out = inner_forward(normed, state);
   state.finish(context_, Save::mlp_norm, normed);
-  const auto [y, mask] = bias_dropout_add(context_, out, *parameters_.fc2_bias, x, kMlpOutputDropout,
+  const auto [y, mask] = bias_dropout_add(context_, out, parameters_.fc2_bias, x, kMlpOutputDropout,
                                           Term::layer_output, Term::mlp_output_mask);
   if (mask.valid()) state.finish(context_, Save::mlp_output_mask, mask);
   state.finish(context_, Save::mlp_input, x);
@@ -62,17 +64,17 @@ Tensor MlpBlock::backward(const Tensor& dy, LayerState& state) {
   const Tensor mask = state.has(Save::mlp_output_mask) ? state.get(Save::mlp_output_mask) : Tensor{};
   const Tensor dout = dropout_backward(context_, dy, mask, kMlpOutputDropout);
   if (mask.valid()) state.drop(context_, Save::mlp_output_mask);
-  bias_gradient(context_, dout, *parameters_.fc2_bias);
+  if (parameters_.fc2_bias) bias_gradient(context_, dout, *parameters_.fc2_bias);
 
   recompute(state);
   const Tensor dactivated = fc2_.backward(dout, state.get(Save::gelu_output));
-  context_.rec.release(dout);
+  release_dropped(context_, dout, dy);
   state.drop(context_, Save::gelu_output);
   const Tensor dhidden =
-      gelu_backward(context_, dactivated, state.get(Save::fc1_output), *parameters_.fc1_bias);
+      activation_backward(context_, dactivated, state.get(Save::fc1_output), parameters_.fc1_bias);
   context_.rec.release(dactivated);
   state.drop(context_, Save::fc1_output);
-  bias_gradient(context_, dhidden, *parameters_.fc1_bias);
+  if (parameters_.fc1_bias) bias_gradient(context_, dhidden, *parameters_.fc1_bias);
   const Tensor dnormed = fc1_.backward(dhidden, state.get(Save::mlp_norm));
   context_.rec.release(dhidden);
   state.drop(context_, Save::mlp_norm);

@@ -1,4 +1,5 @@
-// x + dropout(FC2(gelu(FC1(LayerNorm(x)) + bias1)) + bias2): the second half of a transformer layer.
+// x + dropout(FC2(f(FC1(norm(x)) + bias1)) + bias2): the second half of a transformer layer. f is GELU, or SwiGLU with FC1 twice
+// as wide and no biases, as the model's family says.
 #pragma once
 
 #include "engine/model/layer_state.h"
@@ -8,9 +9,10 @@
 namespace benchsuite {
 
 struct MlpParameters {
-  Parameter *norm_gamma, *norm_beta;  // [h]
-  Parameter *fc1_weight, *fc1_bias;   // [f/t, h]; [f/t]
-  Parameter *fc2_weight, *fc2_bias;   // [h, f/t]; [h]
+  // Null where the family has none: norm_beta and the biases.
+  Parameter *norm_gamma = nullptr, *norm_beta = nullptr;  // [h]
+  Parameter *fc1_weight = nullptr, *fc1_bias = nullptr;   // [f/t, h]; [f/t]. Gated: [2 f/t, h], rows gate 0, up 0, gate 1, ...
+  Parameter *fc2_weight = nullptr, *fc2_bias = nullptr;   // [h, f/t]; [h]
 };
 
 class MlpBlock {
@@ -28,7 +30,7 @@ class MlpBlock {
 
   ModelContext& context_;
   MlpParameters parameters_;
-  LayerNorm norm_;
+  Norm norm_;
   ColumnParallelLinear fc1_;
   RowParallelLinear fc2_;
 };

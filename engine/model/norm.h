@@ -1,4 +1,4 @@
-// LayerNorm over the hidden dimension of [s/t | s, b, h].
+// LayerNorm or RMSNorm over the hidden dimension of [s/t | s, b, h].
 #pragma once
 
 #include "engine/model/model_context.h"
@@ -6,13 +6,14 @@
 
 namespace benchsuite {
 
-class LayerNorm {
+class Norm {
  public:
-  LayerNorm(ModelContext& context, Parameter& gamma, Parameter& beta) : context_(context), gamma_(gamma), beta_(beta) {}
+  /// `beta` is null for RMSNorm.
+  Norm(ModelContext& context, Parameter& gamma, Parameter* beta) : context_(context), gamma_(gamma), beta_(beta) {}
 
   struct Result {
     Tensor output;      // like x
-    Tensor statistics;  // [positions b, 2] fp32: mean, 1/sigma
+    Tensor statistics;  // [positions b, 2] fp32: mean, 1/sigma; RMSNorm [positions b]: 1/rms
   };
   Result forward(const Tensor& x, Term output, Term statistics);
 
@@ -20,9 +21,11 @@ class LayerNorm {
   Tensor backward(const Tensor& dy, const Tensor& x, const Tensor& statistics);
 
  private:
+  OpShape shape(OpKind kind, const Tensor& x) const;
+
   ModelContext& context_;
   Parameter& gamma_;
-  Parameter& beta_;
+  Parameter* beta_;
 };
 
 }  // namespace benchsuite

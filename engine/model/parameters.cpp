@@ -84,33 +84,47 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
   if (range.first == 0) {
     build.part = {Part::Kind::embedding};
     out.ends.words = build.row_split("embedding.words", vocab, model.hidden);
-    out.ends.positions = build.replicated_matrix("embedding.positions", model.seq, model.hidden);
+    if (model.learned_positions()) {
+      out.ends.positions = build.replicated_matrix("embedding.positions", model.seq, model.hidden);
+    }
   }
   for (std::int64_t index = 0; index < range.count; ++index) {
     build.part = {Part::Kind::attention, index};
     const std::string prefix = fmt::format("layer.{}.", range.first + index);
     LayerParameters layer;
+    const auto shift = [&](const std::string& name) {
+      return model.rms_norm() ? nullptr : build.replicated_vector(name, Initial::zeros);
+    };
+    const auto row_bias = [&](const std::string& name) {
+      return model.has_biases() ? build.replicated_vector(name, Initial::zeros) : nullptr;
+    };
+    const auto column_bias = [&](const std::string& name, std::int64_t width) {
+      return model.has_biases() ? build.split_vector(name, width) : nullptr;
+    };
+    const std::int64_t qkv_rows = (model.heads + 2 * model.kv_heads) * model.head_dim();
+    const std::int64_t fc1_rows = (model.gated_mlp() ? 2 : 1) * model.ffn_hidden;
     layer.attention.norm_gamma = build.replicated_vector(prefix + "attention.norm.gamma", Initial::ones);
-    layer.attention.norm_beta = build.replicated_vector(prefix + "attention.norm.beta", Initial::zeros);
-    layer.attention.qkv_weight = build.row_split(prefix + "attention.qkv.weight", 3 * model.hidden, model.hidden);
-    layer.attention.qkv_bias = build.split_vector(prefix + "attention.qkv.bias", 3 * model.hidden);
+    layer.attention.norm_beta = shift(prefix + "attention.norm.beta");
+    layer.attention.qkv_weight = build.row_split(prefix + "attention.qkv.weight", qkv_rows, model.hidden);
+    layer.attention.qkv_bias = column_bias(prefix + "attention.qkv.bias", qkv_rows);
     layer.attention.proj_weight = build.column_split(prefix + "attention.proj.weight", model.hidden, model.hidden);
-    layer.attention.proj_bias = build.replicated_vector(prefix + "attention.proj.bias", Initial::zeros);
+    layer.attention.proj_bias = row_bias(prefix + "attention.proj.bias");
     build.part = {Part::Kind::mlp, index};
     layer.mlp.norm_gamma = build.replicated_vector(prefix + "mlp.norm.gamma", Initial::ones);
-    layer.mlp.norm_beta = build.replicated_vector(prefix + "mlp.norm.beta", Initial::zeros);
-    layer.mlp.fc1_weight = build.row_split(prefix + "mlp.fc1.weight", model.ffn_hidden, model.hidden);
-    layer.mlp.fc1_bias = build.split_vector(prefix + "mlp.fc1.bias", model.ffn_hidden);
+    layer.mlp.norm_beta = shift(prefix + "mlp.norm.beta");
+    layer.mlp.fc1_weight = build.row_split(prefix + "mlp.fc1.weight", fc1_rows, model.hidden);
+    layer.mlp.fc1_bias = column_bias(prefix + "mlp.fc1.bias", fc1_rows);
     layer.mlp.fc2_weight = build.column_split(prefix + "mlp.fc2.weight", model.hidden, model.ffn_hidden);
-    layer.mlp.fc2_bias = build.replicated_vector(prefix + "mlp.fc2.bias", Initial::zeros);
+    layer.mlp.fc2_bias = row_bias(prefix + "mlp.fc2.bias");
     out.layers.push_back(layer);
   }
   if (range.first + range.count == model.layers) {
     build.part = {Part::Kind::head};
     out.ends.final_gamma = build.replicated_vector("final.norm.gamma", Initial::ones);
-    out.ends.final_beta = build.replicated_vector("final.norm.beta", Initial::zeros);
-    out.ends.head_words = build.row_split("embedding.words", vocab, model.hidden);
-    out.ends.head_words->shared_copy = true;
+    if (!model.rms_norm()) out.ends.final_beta = build.replicated_vector("final.norm.beta", Initial::zeros);
+    out.ends.head_words =
+        build.row_split(model.tied_embeddings() ? "embedding.words" : "head.words", vocab, model.hidden);
+    out.ends.head_words->shared_copy = model.tied_embeddings();
   }
   return out;
 }

@@ -22,7 +22,7 @@ struct ChunkParameters {
   std::vector<Part> part_of;  ///< by index in `all`
 };
 
-/// Parameters of chunk `chunk`. The head's copy of the word embedding is a Parameter of its own with its own gradient
+/// Parameters of chunk `chunk`. A tied head's copy of the word embedding is a Parameter of its own with its own gradient
 /// (Parameter::shared_copy); with p = 1 its value is the embedding's.
 ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t chunk);
 

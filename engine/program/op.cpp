@@ -21,6 +21,8 @@ std::string_view name_of(OpKind kind) {
     case OpKind::position_backward: return "position_backward";
     case OpKind::layernorm: return "layernorm";
     case OpKind::layernorm_backward: return "layernorm_backward";
+    case OpKind::rmsnorm: return "rmsnorm";
+    case OpKind::rmsnorm_backward: return "rmsnorm_backward";
     case OpKind::softmax: return "softmax";
     case OpKind::softmax_backward: return "softmax_backward";
     case OpKind::bias_add: return "bias_add";
@@ -28,6 +30,10 @@ std::string_view name_of(OpKind kind) {
     case OpKind::gelu_backward: return "gelu_backward";
     case OpKind::bias_gelu: return "bias_gelu";
     case OpKind::bias_gelu_backward: return "bias_gelu_backward";
+    case OpKind::swiglu: return "swiglu";
+    case OpKind::swiglu_backward: return "swiglu_backward";
+    case OpKind::rope: return "rope";
+    case OpKind::rope_backward: return "rope_backward";
     case OpKind::dropout: return "dropout";
     case OpKind::dropout_backward: return "dropout_backward";
     case OpKind::bias_dropout_add: return "bias_dropout_add";

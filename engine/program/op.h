@@ -20,9 +20,10 @@ enum class OpKind : std::uint8_t {
   flash_attention, flash_attention_backward,
   // memory-bound layers
   embedding, embedding_backward, position, position_backward,
-  layernorm, layernorm_backward,
+  layernorm, layernorm_backward, rmsnorm, rmsnorm_backward,
   softmax, softmax_backward,
-  bias_add, gelu, gelu_backward, bias_gelu, bias_gelu_backward,
+  bias_add, gelu, gelu_backward, bias_gelu, bias_gelu_backward, swiglu, swiglu_backward,
+  rope, rope_backward,
   dropout, dropout_backward, bias_dropout_add, bias_gradient,
   add, cast, fill, pack, unpack,
   // vocabulary-parallel cross-entropy

@@ -27,7 +27,8 @@ class Planner {
     for (std::size_t index = parameters_.all.size(); index-- > 0;) {
       Parameter& parameter = parameters_.all[index];
       const Part part = parameters_.part_of[index];
-      if (&parameter == parameters_.ends.words || &parameter == parameters_.ends.head_words) {
+      if (context_.model.tied_embeddings() &&
+          (&parameter == parameters_.ends.words || &parameter == parameters_.ends.head_words)) {
         Bucket alone = empty();
         alone.tied_embedding = true;
         add(alone, parameter, part);

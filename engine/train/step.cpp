@@ -106,7 +106,7 @@ void StepRecorder::run_schedule() {
   transport.post_receive(steps.front());
   for (std::size_t k = 0; k < steps.size(); ++k) {
     transport.begin(k);
-    const Tensor input = transport.take();
+    const Tensor input = transport.take(steps[k]);
     const bool more = k + 1 < steps.size();
     if (transport.overlapped() && more) transport.post_receive(steps[k + 1]);
 
@@ -124,6 +124,7 @@ void StepRecorder::run_schedule() {
 /// The two gradients of a tied word embedding become their sum: on one rank by an addition, else by an all-reduce
 /// between the first and the last stage.
 void StepRecorder::sum_tied_embedding() {
+  if (!context_.model.tied_embeddings()) return;
   recorder_.at() = {.phase = Phase::gradient_sync, .site = Site::embedding};
   if (context_.layout.pp == 1) {
     const Tensor& words = parameters_.front().ends.words->gradient;

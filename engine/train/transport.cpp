@@ -47,10 +47,13 @@ void Transport::post_receive(const Step& step) {
   received_ = tensor;
 }
 
-Tensor Transport::take() {
+Tensor Transport::take(const Step& step) {
   CHECK(received_) << "no receive was posted for this step";
   const Tensor tensor = *received_;
   received_.reset();
+  if (tensor.valid() && step.kind == Step::Kind::backward) {
+    context_.rec.order(StreamKind::pipeline_receive_next, StreamKind::compute);
+  }
   return tensor;
 }
 

@@ -34,8 +34,9 @@ class Transport {
 
   /// Whether `step` takes a tensor from another stage; posts the receive if so and keeps it until `take`.
   void post_receive(const Step& step);
-  /// The tensor received for the step being run (invalid if it needs none).
-  Tensor take();
+  /// The tensor received for `step`, which is about to run (invalid if it needs none). A backward starts, with whatever it
+  /// recomputes first, when its output gradient is there.
+  Tensor take(const Step& step);
   /// Sends the result of `step` on, if another stage needs it, and releases it.
   void send(const Step& step, const Tensor& result);
  private:

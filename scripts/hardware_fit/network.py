@@ -1,17 +1,20 @@
-"""Collectives inside a node and between nodes.
+"""Collectives inside a node.
 
-Inside a node: nccl-tests tables by NVIDIA, t = a + size f / busbw + c sqrt(size) by (op, ranks). Send: vidur's pairs.
-Between nodes: NCCL sends a ring by one of three wire protocols (LL, LL128, Simple) and takes the fastest. A protocol
-costs base + steps, a step between nodes or inside one, in the ratio of NCCL's own latency constants; only Simple has
-the whole bandwidth. A ring of N nodes takes N - 1 steps between nodes a pass; small all_reduces (LL) run on trees of
-depth ceil(log2 N). The NIC's usable rate is the maintainers' figure, not fitted. A protocol that is never the fastest
-for any size from 1 KiB to 16 GiB on 2 to 128 nodes is dropped.
+Source: NVIDIA's nccl-tests tables of one node (2, 4, 8 GPUs; all operations, one library version); V100 has vTrain's
+all_reduce only, whose halves stand in for all_gather and reduce_scatter. Send: vidur's pairs.
+Form: t = (a + size f / busbw + c sqrt(size)) exp(R(log2 size)) by operation and ranks; R, one line for all ranks of an
+operation, is its switches of wire protocol. Tables of other clusters are shown beside it.
+With in-switch reduction (NVLS: H100, H200 from 5 ranks, Blackwell from 6) an all_reduce sends its bytes once, not f times.
 """
 import math
 import re
-from statistics import median
 
-from hardware_fit.numerics import UNIT_S, fit_positive, proxy, rounded, stated
+from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, on_knots,
+                                   rounded)
+
+KNOTS = (9, 13, 15, 18, 20, 21, 22, 23, 24, 26, 29)
+NAMES = {"alltoall": "all_to_all"}
+
 
 def busbw_factor(op, ranks):
     return {"all_reduce": 2 * (ranks - 1) / ranks, "send": 1.0}.get(op, (ranks - 1) / ranks)
@@ -24,106 +27,131 @@ def numbers(path, pattern):
             yield found.groups()
 
 
-def intra_node_block(tables, system, nvlink):
-    out = []
-
-    def add(op, ranks, rows, source):
-        factor = busbw_factor(op, ranks)
-        # What crosses a GPU's links: with in-switch reduction an all_reduce sends its bytes once, not factor times.
-        cap = nvlink * (factor if op == "all_reduce" else 1.0)
-
-        def time(p, r):
-            return (p[0] + p[2] * math.sqrt(r[0])) * UNIT_S + r[0] * factor / (min(p[1], cap) * 1e9)
-
-        fits = [fit_positive(time, rows, (10.0, share * nvlink, 0.005)) for share in (0.5, 0.65, 0.8)]
-        p, error = min(fits, key=lambda fit: fit[1]["median"] + fit[1]["p90"])
-        out.append({"op": op, "ranks": ranks, "a": rounded(p[0]), "busbw": rounded(min(p[1], cap)),
-                    "c": rounded(p[2]) if p[2] > 1e-6 else 0.0, "source": source, "rows": len(rows),
-                    "fit_error": error})
-
-    found = {}
-    for op, ranks, size, time in numbers(tables / f"nccl-tests/{system}-2to8gpu-1node-all-ops-aiconfigurator.txt",
-                                         r"\s*(\w+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s"):
-        found.setdefault((op, int(ranks)), []).append((float(size), float(time) * UNIT_S))
-    for (op, ranks), rows in sorted(found.items()):
-        if op in ("all_gather", "all_reduce", "reduce_scatter"):
-            add(op, ranks, rows, "aic-nccl")
-    pairs = [(float(size), float(time) * UNIT_S)
-             for _, _, size, time in numbers(tables / f"nccl-tests/{system}-dgx-sendrecv-vidur.txt",
-                                             r"\s*(2)\s+(2)\s+(\d+)\s+([\d.]+)\s")]
-    add("send", 2, pairs, "vidur")
-    return out
-
-
-def inter_node_rows(tables, system):
-    """(op, nodes, ranks per node, size, seconds), 8 NICs a node."""
+def nccl_tests(path, in_place=False):
+    """(size, seconds) of a raw nccl-tests table, out of place; the faster of both where one has outliers."""
     rows = []
-
-    def nccl_tests(name, op, nodes):
-        for size, time in numbers(tables / f"nccl-tests/{name}", r"\s*(\d+)\s+\d+\s+\w+\s+\w+\s+([\d.]+)\s"):
-            rows.append((op, nodes, 8, float(size), float(time) * UNIT_S))
-
-    if system == "a100":
-        nccl_tests("a100-16gpu-2node-allreduce-dgxa100-8xhdr200.txt", "all_reduce", 2)
-        nccl_tests("a100-32gpu-4node-allreduce-dgxa100-8xhdr200.txt", "all_reduce", 4)
-        nccl_tests("a100-16gpu-2node-allreduce-azure-ndv4-hdr200.txt", "all_reduce", 2)
-        return rows
-    nccl_tests("h200-16gpu-2node-allgather-gcp-a3ultra-roce.txt", "all_gather", 2)
-    nccl_tests("h100-128gpu-16node-allreduce-nccl1469-latency.txt", "all_reduce", 16)
-    text = (tables / "nccl-tests/simai-busbw-ratio-1to128node.txt").read_text().split("## nic_ratio")[1].split("##")[0]
-    for line in text.splitlines()[2:]:
-        cells = line.split(",")
-        for nodes, ratio in zip((2, 4, 8, 16, 32, 64, 128), cells[2:9]):
-            size = float(cells[0])
-            bound = busbw_factor("all_reduce", 8 * nodes) / (8 * 48.5e9)
-            rows.append(("all_reduce", nodes, 8, size, size * bound / float(ratio)))
+    for cells in numbers(path, r"\s*(\d+)\s+\d+\s+\w+\s+\w+\s+(?:-?\d+\s+)?([\d.]+)\s+[\d.]+\s+[\d.]+\s+\S+\s+([\d.]+)"):
+        time = min(float(cells[1]), float(cells[2])) if in_place else float(cells[1])
+        rows.append((float(cells[0]), time * UNIT_S))
     return rows
 
 
-def ring_times(p, row, bandwidth, nccl):
-    op, nodes, local, size = row[:4]
-    passes = 2 if op == "all_reduce" else 1
-    times = []
-    for i in range(3):
-        base, hop, share = p[3 * i], p[3 * i + 1], 1.0 if i == 2 else min(p[3 * i + 2], 1.0)
-        depth = math.ceil(math.log2(nodes)) if i == 0 and op == "all_reduce" else nodes - 1
-        steps = passes * depth * hop * (1 + (local - 1) * nccl[i])
-        times.append((base + steps) * UNIT_S + size * busbw_factor(op, nodes * local) / (bandwidth * share))
-    return times
+def base_time(p, cap, factor, size):
+    return (p[0] + p[2] * math.sqrt(size)) * UNIT_S + size * factor / (min(p[1], cap) * 1e9)
 
 
-def fit_ring(tables, table, system, nic_rate, nvlink_ring):
-    """Protocol lines of the fabric, fitted with the NIC rate and the NVLink ring's busbw (bytes/s) held fixed."""
-    latency = table["nccl_tuning"]["hw_latency_us"]
-    nccl = [a / b for a, b in zip(latency["NVLINK"]["Ring"], latency["NET"]["Ring"])]
-    rows = inter_node_rows(tables, system)
-    bound = min(8 * nic_rate, nvlink_ring)
-    p, error = fit_positive(lambda p, r: min(ring_times(p, r, bound, nccl)), rows,
-                            (30.0, 2.0, 0.05, 40.0, 3.0, 0.5, 80.0, 8.0, 1.0), restarts=4)
-    fastest = set()
-    for op in ("all_reduce", "all_gather"):
-        for nodes in (2, 4, 8, 16, 32, 64, 128):
-            for power in range(10, 35):
-                times = ring_times(p, (op, nodes, 8, float(1 << power)), bound, nccl)
-                fastest.add(times.index(min(times)))
-    protocols = [{"name": name, "base": rounded(p[3 * i]), "nic_hop": rounded(p[3 * i + 1]),
-                  "nvlink_hop": rounded(p[3 * i + 1] * nccl[i]),
-                  "bandwidth_share": 1.0 if i == 2 else rounded(min(p[3 * i + 2], 1.0)),
-                  "all_reduce_tree": i == 0}
-                 for i, name in enumerate(("LL", "LL128", "Simple")) if i in fastest]
-    return {"rows": len(rows), "fit_error": error, "protocols": protocols}
+def monotone(ramp, fits, op):
+    """Raises the ramp where it would let more bytes go faster."""
+    ramp = list(ramp)
+    for i in range(1, len(KNOTS)):
+        for _ in range(60):
+            ok = True
+            for ranks, (p, cap) in fits.items():
+                before = 0.0
+                for step in range(17):
+                    x = KNOTS[i - 1] + (KNOTS[i] - KNOTS[i - 1]) * step / 16
+                    t = base_time(p, cap, busbw_factor(op, ranks), 2.0 ** x) * math.exp(on_knots(KNOTS, ramp, x))
+                    ok = ok and t >= before
+                    before = t
+            if ok:
+                break
+            ramp[i] += 0.01
+    return [rounded(v, 3) + 0.0 for v in ramp]
 
 
-def fabric_block(tables, ring, nics, gigabytes, nics_source, ring_source, reason=None):
-    small = [float(time) for _, _, size, time in
-             numbers(tables / "nccl-tests/h100-dgx-sendrecv-vidur.txt", r"\s*(2)\s+(1)\s+(\d+)\s+([\d.]+)\s")
-             if float(size) <= 65536]
-    note = {"status": "proxy", "reason": reason} if reason else {}
-    return {
-        "nics_per_node": stated(nics, "count", nics_source),
-        "nic_bandwidth": stated(gigabytes, "GB/s", "nccl-maintainers"),
-        "send_latency": proxy(median(small), "us", "vidur", "one H100 fabric that is not named, messages up to 64 KiB",
-                              rows=len(small)),
-        "ring": {"source": ring_source, **note, **ring},
-        "sm_share": stated(0.02, "share of SMs", "calculon"),
-    }
+def fit_operation(op, rows, nvlink, nvls_from):
+    """rows (ranks, size, seconds) -> ({ranks: (p, cap)}, ramp)."""
+    fitted = [r for r in rows if not held_back(op, r[0], int(r[1]))]
+    counts = sorted({r[0] for r in rows})
+    ramp = [0.0] * len(KNOTS)
+    fits = {}
+    for _ in range(3):
+        for ranks in counts:
+            factor = busbw_factor(op, ranks)
+            cap = nvlink * (factor if op == "all_reduce" and ranks >= nvls_from else 1.0)
+            own = [(r[1], r[2] / math.exp(on_knots(KNOTS, ramp, math.log2(r[1])))) for r in fitted if r[0] == ranks]
+            p, _ = fit_positive(lambda p, r: base_time(p, cap, factor, r[0]), own,
+                                fits[ranks][0] if ranks in fits else (10.0, 0.65 * nvlink, 0.005), restarts=2)
+            fits[ranks] = (p, cap)
+        data = [(hat(KNOTS, math.log2(r[1])),
+                 math.log(r[2] / base_time(*fits[r[0]], busbw_factor(op, r[0]), r[1]))) for r in fitted]
+        if len(counts) > 1:
+            ramp = least_absolute(data, len(KNOTS), [(i, None, 0.2 * len(fitted)) for i in range(len(KNOTS))], steps=15)
+    return fits, monotone(ramp, fits, op)
+
+
+def aic_rows(tables, system):
+    found = {}
+    for op, ranks, size, time in numbers(tables / f"nccl-tests/{system}-2to8gpu-1node-all-ops-aiconfigurator.txt",
+                                         r"\s*(\w+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s"):
+        found.setdefault(NAMES.get(op, op), []).append((int(ranks), float(size), float(time) * UNIT_S))
+    return found
+
+
+def vtrain_rows(tables):
+    found = {"all_reduce": []}
+    for ranks, size, time in numbers(tables / "nccl-tests/v100-2to8gpu-1node-allreduce-vtrain.txt",
+                                     r"\s*(\d+)\s+(\d+)\s+([\d.]+)\s"):
+        if int(ranks) in (2, 4, 8):
+            found["all_reduce"].append((int(ranks), float(size), float(time) * UNIT_S))
+    return found
+
+
+def entry(op, ranks, fit, nvls, source, rows, error, **more):
+    p, cap = fit
+    return {"op": op, "ranks": ranks, **({"algorithm": "nvls"} if nvls else {}), "a": rounded(p[0]),
+            "busbw": rounded(min(p[1], cap)), "c": rounded(p[2]) if p[2] > 1e-6 else 0.0, "source": source, "rows": rows,
+            "fit_error": error, **more}
+
+
+def single_node(tables, system, nvlink, nvls_from, source, send):
+    """(report, collectives, ramps) of a GPU's nodes."""
+    found = vtrain_rows(tables) if system == "v100" else aic_rows(tables, system)
+    collectives, ramps, pairs, held = [], {}, [], []
+    for op, rows in sorted(found.items()):
+        fits, ramp = fit_operation(op, rows, nvlink, nvls_from)
+
+        def time(r):
+            p, cap = fits[r[0]]
+            return base_time(p, cap, busbw_factor(op, r[0]), r[1]) * math.exp(on_knots(KNOTS, ramp, math.log2(r[1])))
+        for ranks in sorted(fits):
+            own = [r for r in rows if r[0] == ranks]
+            collectives.append(entry(op, ranks, fits[ranks], op == "all_reduce" and ranks >= nvls_from, source, len(own),
+                                     errors(time, own)))
+        if any(ramp):
+            ramps[op] = {"log2_bytes": list(KNOTS), "slowdown": ramp}
+        for r in rows:
+            (held if held_back(op, r[0], int(r[1])) else pairs).append((time(r), r[2]))
+    if system == "v100":
+        for made in ("all_gather", "reduce_scatter"):
+            for c in [c for c in collectives if c["op"] == "all_reduce"]:
+                collectives.append({**c, "op": made, "a": rounded(c["a"] / 2), "c": rounded(c["c"] / 2), "status": "proxy",
+                                    "reason": "half of an all_reduce; no public table"})
+    collectives.append(send)
+    report = {"rows": len(pairs), "fit_error": errors(lambda p: p[0], pairs),
+              "held_back": {"rows": len(held), **errors(lambda p: p[0], held)}}
+    return report, collectives, ramps
+
+
+def other_tables(tables, files, collectives, ramps):
+    """all_reduce tables of other clusters beside the profile: (file, ranks)."""
+    out = []
+    for name, ranks in files:
+        fit = next(c for c in collectives if c["op"] == "all_reduce" and c["ranks"] == ranks)
+        ramp = ramps.get("all_reduce", {"log2_bytes": KNOTS, "slowdown": [0.0] * len(KNOTS)})
+        rows = [r for r in nccl_tests(tables / "nccl-tests" / name) if r[0] >= 512]
+        if rows:
+            out.append(beside(name.removesuffix(".txt"), lambda r: base_time(
+                (fit["a"], fit["busbw"], fit["c"]), 1e9, busbw_factor("all_reduce", ranks), r[0]) *
+                math.exp(on_knots(ramp["log2_bytes"], ramp["slowdown"], math.log2(r[0]))), rows))
+    return out
+
+
+def send_entry(tables, system, share=1.0, reason=None):
+    rows = [(float(size), float(time) * UNIT_S)
+            for _, _, size, time in numbers(tables / f"nccl-tests/{system}-dgx-sendrecv-vidur.txt",
+                                            r"\s*(2)\s+(2)\s+(\d+)\s+([\d.]+)\s")]
+    cap = {"a100": 300.0, "h100": 450.0}[system]
+    p, error = fit_positive(lambda p, r: base_time(p, cap, 1.0, r[0]), rows, (10.0, 0.8 * cap, 0.001), restarts=3)
+    more = {"status": "proxy", "reason": reason} if reason else {}
+    return entry("send", 2, ((p[0], min(p[1], cap) * share, p[2]), cap * share), False, "vidur", len(rows), error, **more)

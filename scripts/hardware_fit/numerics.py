@@ -1,4 +1,5 @@
 """Least-error fits in plain Python, and the form a constant takes in a profile."""
+import hashlib
 import math
 from statistics import median
 
@@ -70,3 +71,82 @@ def stated(value, unit, source, **more):
 
 def proxy(value, unit, source, reason, **more):
     return {"value": rounded(value), "unit": unit, "source": source, "status": "proxy", "reason": reason, **more}
+
+
+def held_back(*key):
+    """Whether a row is kept out of its fit: one in five, by a hash of what it measures."""
+    digest = hashlib.sha256(",".join(str(part) for part in key).encode()).hexdigest()
+    return int(digest[:8], 16) % 5 == 0
+
+
+def split_errors(predict, rows, held):
+    """Errors of a prediction on the fitted and on the held-back rows."""
+    out = {"rows": len(rows), "fit_error": errors(predict, rows)}
+    if held:
+        out["held_back"] = {"rows": len(held), **errors(predict, held)}
+    return out
+
+
+def beside(source, predict, rows):
+    """How the rows of another source lie: error and median of predicted over measured."""
+    return {"source": source, "rows": len(rows), **errors(predict, rows),
+            "bias": rounded(median(predict(row) / row[-1] - 1 for row in rows), 2)}
+
+
+def hat(knots, x):
+    """The broken line over knots that is 1 at one of them, for each with a part in x: [(index, weight)]."""
+    if x <= knots[0]:
+        return [(0, 1.0)]
+    if x >= knots[-1]:
+        return [(len(knots) - 1, 1.0)]
+    i = next(j for j in range(1, len(knots)) if knots[j] >= x)
+    part = (x - knots[i - 1]) / (knots[i] - knots[i - 1])
+    return [(i - 1, 1.0 - part), (i, part)]
+
+
+def on_knots(knots, values, x):
+    return sum(weight * values[i] for i, weight in hat(knots, x))
+
+
+def solve(matrix, right):
+    """Gaussian elimination with pivoting; the arguments are overwritten."""
+    n = len(right)
+    for i in range(n):
+        best = max(range(i, n), key=lambda r: abs(matrix[r][i]))
+        matrix[i], matrix[best], right[i], right[best] = matrix[best], matrix[i], right[best], right[i]
+        for r in range(i + 1, n):
+            factor = matrix[r][i] / matrix[i][i]
+            if factor:
+                right[r] -= factor * right[i]
+                row, pivot = matrix[r], matrix[i]
+                for c in range(i, n):
+                    row[c] -= factor * pivot[c]
+    out = [0.0] * n
+    for i in reversed(range(n)):
+        out[i] = (right[i] - sum(matrix[i][c] * out[c] for c in range(i + 1, n))) / matrix[i][i]
+    return out
+
+
+def least_absolute(rows, count, ties, steps=25):
+    """Coefficients with least sum |sum of weight coefficient - y| over rows ([(index, weight)], y), by reweighted least
+    squares; ties [(index, other or None, weight)] pull neighbours together (or one to 0), so that all are determined."""
+    coefficients = [0.0] * count
+    weights = [1.0] * len(rows)
+    for _ in range(steps):
+        matrix = [[0.0] * count for _ in range(count)]
+        right = [0.0] * count
+        for (terms, y), weight in zip(rows, weights):
+            for i, a in terms:
+                right[i] += weight * a * y
+                line = matrix[i]
+                for j, b in terms:
+                    line[j] += weight * a * b
+        for i, j, weight in ties:
+            matrix[i][i] += weight
+            if j is not None:
+                matrix[j][j] += weight
+                matrix[i][j] -= weight
+                matrix[j][i] -= weight
+        coefficients = solve(matrix, right)
+        weights = [1.0 / max(abs(sum(a * coefficients[i] for i, a in terms) - y), 3e-3) for terms, y in rows]
+    return coefficients

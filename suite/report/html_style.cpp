@@ -61,6 +61,7 @@ th:first-child,td:first-child{padding-left:2px}
 tr.group td{background:none;padding-top:.9em;border-bottom:1px solid var(--line);font-weight:600}
 td .sub{display:block;color:var(--soft);font-size:.82rem;white-space:normal;font-weight:400;min-width:19em;
 max-width:26em}
+.variants td,.variants th{padding-left:.45em;padding-right:.45em}.variants td .sub{min-width:14.5em}
 td.flag{color:var(--bad);font-weight:650}
 .legend{display:flex;flex-wrap:wrap;gap:.25em 1.1em;font-size:.83rem;color:var(--soft);margin:.3em 0 .9em;padding:0;
 list-style:none}

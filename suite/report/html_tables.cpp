@@ -43,7 +43,7 @@ void variants_table(Page& page, const CaseResult& result, std::size_t index) {
   page.text(joined(common, {}));
   page.raw("</p>");
   page.raw(
-      "<div class=scroll><table><tr><th class=l>variant<th>step<th>tokens/s<br>per "
+      "<div class=scroll><table class=variants><tr><th class=l>variant<th>step<th>tokens/s<br>per "
       "GPU<th>MFU<th>HFU<th>GPU<br>busy<th>bubble<th>formula<th>exposed<br>tensor comm<th>recompute<th>peak memory"
       "<th>speed<br>of light<th>ratio");
   const std::vector<std::optional<double>> ratios = step_ratios(result);

@@ -72,6 +72,13 @@ void write_trace(std::ostream& out, std::span<const TraceSpan> spans) {
         "{}{{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":{},\"tid\":{},\"args\":{{\"sort_index\":{}}}}}",
         separator, rank, lane, lane);
   }
+  // The members of each flow in the order of its arrows; one recorded member alone has none.
+  std::map<std::int64_t, std::vector<std::size_t>> members;
+  for (std::size_t i : order) {
+    if (spans[i].flow < 0) continue;
+    std::vector<std::size_t>& flow = members[spans[i].flow];
+    flow.insert(spans[i].flow_source ? flow.begin() : flow.end(), i);
+  }
   std::map<std::string_view, std::string> quotes;  // few names, many spans
   const auto quote = [&](std::string_view word) -> const std::string& {
     const auto place = quotes.find(word);
@@ -97,6 +104,15 @@ void write_trace(std::ostream& out, std::span<const TraceSpan> spans) {
     argument("chunk", span.chunk);
     argument("bytes", span.bytes);
     text += "}}";
+    if (span.flow >= 0 && members[span.flow].size() > 1) {
+      const std::vector<std::size_t>& flow = members[span.flow];
+      const bool starts = flow.front() == i, ends = flow.back() == i;
+      fmt::format_to(std::back_inserter(text), ",\n{{\"ph\":\"{}\",\"id\":{},\"pid\":{},\"tid\":{},\"ts\":",
+                     starts ? "s" : ends ? "f" : "t", span.flow, span.rank, thread[i]);
+      // Not before the arrow begins, and inside the span, which is how a viewer finds it.
+      append_microseconds(text, std::min(span.end, std::max(span.start, spans[flow.front()].start)));
+      text += ",\"name\":" + quote(span.name) + ",\"cat\":\"flow\"" + (starts ? "" : ",\"bp\":\"e\"") + "}";
+    }
     if (text.size() > (1u << 20)) {
       out << text;
       text.clear();

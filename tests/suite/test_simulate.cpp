@@ -48,10 +48,12 @@ const Pipeline kPipelines[] = {
 };
 
 // On `ideal` only layers take time, and all layers take the same: the bubble is (p - 1)(F + B) / v to the picosecond.
-TEST(Simulate, OnIdealTheBubbleTheMakespanAndTheInFlightCountsAreTheFormulas) {
+void expect_formulas_on_ideal(const RecomputeConfig& recompute, bool overlapped) {
   const HardwareProfile ideal = profile("ideal");
   for (const Pipeline& pipeline : kPipelines) {
     TrainConfig config = tiny();
+    config.layout.recompute = recompute;
+    config.stack.overlaps_pipeline = config.stack.overlaps_pipeline_interleaved = overlapped;
     config.model.hidden = 1024, config.model.ffn_hidden = 4096, config.model.heads = config.model.kv_heads = 8;
     Layout& layout = config.layout;
     layout.schedule = pipeline.kind;
@@ -69,6 +71,17 @@ TEST(Simulate, OnIdealTheBubbleTheMakespanAndTheInFlightCountsAreTheFormulas) {
     }
     EXPECT_DOUBLE_EQ(result.bubble_share, result.bubble_formula_step);
     EXPECT_NEAR(result.bubble_over_ideal, result.bubble_formula_ideal, 1e-12);
+  }
+}
+
+// Recompute is part of the backward: it starts when the output gradient is there, however early that could be overlapped.
+TEST(Simulate, OnIdealTheBubbleTheMakespanAndTheInFlightCountsAreTheFormulas) {
+  for (const bool overlapped : {false, true}) {
+    expect_formulas_on_ideal({}, overlapped);
+    expect_formulas_on_ideal({.granularity = RecomputeGranularity::full}, overlapped);
+    expect_formulas_on_ideal({.granularity = RecomputeGranularity::selective}, overlapped);
+    expect_formulas_on_ideal(
+        {.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .num_layers = 1}, overlapped);
   }
 }
 
@@ -202,6 +215,93 @@ TEST(Simulate, OneRankPerStageStandsForAllRanksToThePicosecond) {
         }
       }
     }
+  }
+}
+
+// Replicas own slices that cut parameters at different places under ZeRO: each is a role of its own.
+TEST(Simulate, EveryReplicaCountsUnderZero) {
+  for (const int stage : {1, 2, 3}) {
+    TrainConfig config = tiny();
+    config.model.hidden = 96, config.model.ffn_hidden = 400;
+    Layout& layout = config.layout;
+    layout.tp = layout.pp = layout.vpp = 2;
+    layout.dp = 4;
+    layout.schedule = ScheduleKind::interleaved;
+    layout.recompute.granularity = RecomputeGranularity::full;
+    layout.global_batch = 2 * 4 * 4;
+    layout.zero_stage = stage;
+    const HardwareProfile machine = profile("dgx-h100");
+    const Placement placement = place(layout, machine.gpus_per_node);
+    const CostModel costs(machine, placement);
+    std::vector<Program> programs;
+    for (int rank = 0; rank < layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
+    std::vector<const Program*> pointers;
+    for (const Program& program : programs) pointers.push_back(&program);
+    EXPECT_EQ(simulate(config, machine, {}).step, replay(whole_world(pointers), costs).step) << "stage " << stage;
+  }
+}
+
+// GPT-13B by hand: 72 B s L h^2 (1 + s/6h + V/12Lh) with B 32, s 2048, L 40, h 5120, V 51200 is 5.3807350284288e15 FLOPs; full
+// recompute adds a forward of the layers, 24 B s L h^2 (1 + s/6h). A first-stage rank holds
+//   words 51200 5120 / 4 + positions 2048 5120 + 10 layers (12 h^2 / 4 + 13 h: 3h/4 + h + h + h biases and 4h of norms)
+TEST(Simulate, RatesAndMemoryAreTheArithmetic) {
+  constexpr double kModelFlops = 72.0 * 32 * 2048 * 40 * 5120.0 * 5120 * (1 + 2048 / (6.0 * 5120) + 51200 / (12.0 * 40 * 5120));
+  constexpr double kForwardAgain = 24.0 * 32 * 2048 * 40 * 5120.0 * 5120 * (1 + 2048 / (6.0 * 5120));
+  constexpr double kPeak = 989.4e12, kGpus = 16;
+  TrainConfig config = gpt_13b();
+  config.layout.recompute.granularity = RecomputeGranularity::full;
+  const VariantResult result = simulate(config, profile("dgx-h100"), {});
+  EXPECT_NEAR(result.flops_model, kModelFlops, kModelFlops * 1e-12);
+  EXPECT_NEAR(*result.mfu, kModelFlops / (result.iteration_s * kGpus * kPeak), 1e-9);
+  EXPECT_NEAR(*result.hfu, (kModelFlops + kForwardAgain) / (result.iteration_s * kGpus * kPeak), 1e-9);
+  EXPECT_NEAR(result.model_tflops_per_gpu, kModelFlops / result.iteration_s / kGpus * 1e-12, 1e-9);
+  EXPECT_NEAR(result.tokens_per_s_per_gpu, 32 * 2048 / (result.iteration_s * kGpus), 1e-6);
+  EXPECT_NEAR(result.speed_of_light_s, kModelFlops / (kGpus * kPeak), 1e-9);
+  // Recompute is compute only: its collectives are a category of their own.
+  Picoseconds recompute = 0;
+  for (const StageResult& stage : result.stages) recompute += stage.breakdown.time[static_cast<int>(Category::recompute)];
+  EXPECT_NEAR(result.recompute_s, static_cast<double>(recompute) * 1e-12 / 4, 1e-12);
+
+  constexpr double kLayer = 12.0 * 5120 * 5120 / 4 + (3.0 / 4 + 1 + 1 + 1 + 4) * 5120;
+  constexpr double kN[] = {51200.0 * 5120 / 4 + 2048.0 * 5120 + 10 * kLayer, 10 * kLayer, 10 * kLayer,
+                           51200.0 * 5120 / 4 + 2 * 5120 + 10 * kLayer};
+  EXPECT_EQ(kN[0], 862850560);
+  double peak = 0;
+  for (const StageResult& stage : result.stages) {
+    const double n = kN[stage.stage];
+    double sum = 0;
+    for (const auto& [purpose, bytes] : stage.memory.by_purpose) {
+      sum += bytes;
+      if (purpose == "parameters") EXPECT_EQ(bytes, 2 * n);
+      if (purpose == "gradients" || purpose == "master") EXPECT_EQ(bytes, 4 * n);
+      if (purpose == "moments") EXPECT_EQ(bytes, 8 * n);
+      if (purpose == "workspace") EXPECT_EQ(bytes, static_cast<double>(config.stack.workspace_bytes));
+    }
+    EXPECT_EQ(stage.memory.peak_bytes, sum);
+    EXPECT_GT(sum, 18 * n);
+    peak = std::max(peak, sum);
+  }
+  EXPECT_EQ(result.peak_memory_gib, peak / (1024.0 * 1024 * 1024));
+  EXPECT_TRUE(result.fits);
+  config.layout.tp = 1;  // 18 bytes of four times the parameters: 62 GB, and the activations beside them
+  config.layout.dp = 4;
+  config.layout.sequence_parallel = false;
+  config.layout.recompute.granularity = RecomputeGranularity::none;
+  EXPECT_FALSE(simulate(config, profile("dgx-h100"), {}).fits);
+}
+
+// A flash kernel does half the matrix: no step on ideal hardware may come out above its peak.
+TEST(Simulate, NoStepIsFasterThanItsFlops) {
+  for (const AttentionKernel kernel : {AttentionKernel::flash, AttentionKernel::unfused}) {
+    TrainConfig config = tiny();
+    config.model.seq = 16384, config.model.hidden = 1024, config.model.ffn_hidden = 4096;
+    config.model.heads = config.model.kv_heads = 8;
+    config.layout.micro_batch = 1, config.layout.global_batch = 1;
+    config.layout.attention = kernel;
+    const VariantResult result = simulate(config, profile("ideal"), {});
+    EXPECT_LE(*result.mfu, 1);
+    EXPECT_GE(result.iteration_s, result.speed_of_light_s);
+    EXPECT_EQ(result.flops_formula, kernel == AttentionKernel::flash ? "gpt-causal-v1" : "gpt-full-v1");
   }
 }
 

@@ -1,4 +1,8 @@
-// Unfused attention: the six matrix products of a head. Softmax and dropout are ops of their own.
+// Unfused attention: the six matrix products of a head. Softmax and dropout are ops of their own, and so is the rotation of
+// queries and keys (RoPE).
+#include <cmath>
+#include <vector>
+
 #include "engine/device/cpu/attention_view.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/device/cpu/matmul.h"
@@ -13,7 +17,44 @@ void for_each_head(const AttentionView& view, Body body) {
   }
 }
 
+/// Turns q and k of every head: channels i and i + d/2 by direction * position * base^(-2i/d).
+void rotate(const KernelCall& call, double direction) {
+  call.expect_operands(1);
+  const AttentionView view(call);
+  const std::int64_t half = div_exact<std::int64_t>(view.d, 2), first_position = call.dim(5);
+  const double base = call.scalar(0);
+  float* qkv = call.inout(0, view.qkv_elements());
+  std::vector<double> frequency(static_cast<std::size_t>(half));
+  for (std::int64_t i = 0; i < half; ++i) {
+    frequency[static_cast<std::size_t>(i)] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(view.d));
+  }
+  std::vector<float> cosine(frequency.size()), sine(frequency.size());
+  for (std::int64_t position = 0; position < view.s; ++position) {
+    for (std::size_t i = 0; i < frequency.size(); ++i) {
+      const double angle = static_cast<double>(first_position + position) * frequency[i];
+      cosine[i] = static_cast<float>(std::cos(angle));
+      sine[i] = static_cast<float>(direction * std::sin(angle));
+    }
+    const auto turn = [&](float* head) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const float x = head[i], y = head[i + half];
+        const float c = cosine[static_cast<std::size_t>(i)], s = sine[static_cast<std::size_t>(i)];
+        head[i] = x * c - y * s;
+        head[i + half] = y * c + x * s;
+      }
+    };
+    float* at = qkv + position * view.qkv_stride();
+    for_each_head(view, [&](std::int64_t sample, std::int64_t head) {
+      turn(at + view.q(sample, head));
+      if (view.first_of_group(head)) turn(at + view.k(sample, head));
+    });
+  }
+}
+
 }  // namespace
+
+void rope(const KernelCall& call) { rotate(call, 1); }
+void rope_backward(const KernelCall& call) { rotate(call, -1); }
 
 void attention_scores(const KernelCall& call) {
   call.expect_operands(2);
@@ -45,7 +86,8 @@ void attention_scores_backward_k(const KernelCall& call) {  // dK = scale dS^T Q
   const float* qkv = call.in(1, view.qkv_elements());
   float* dqkv = call.inout(2, view.qkv_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
-    matmul({view.s, view.d, view.s, view.scale, 0}, {dscores + view.scores(i, j), view.s, true},
+    const float before = view.first_of_group(j) ? 0.0f : 1.0f;
+    matmul({view.s, view.d, view.s, view.scale, before}, {dscores + view.scores(i, j), view.s, true},
            {qkv + view.q(i, j), view.qkv_stride(), false}, dqkv + view.k(i, j), view.qkv_stride());
   });
 }
@@ -81,7 +123,8 @@ void attention_context_backward_v(const KernelCall& call) {  // dV = P^T dctx
   const float* dcontext = call.in(1, view.context_elements());
   float* dqkv = call.inout(2, view.qkv_elements());
   for_each_head(view, [&](std::int64_t i, std::int64_t j) {
-    matmul({view.s, view.d, view.s, 1, 0}, {probabilities + view.scores(i, j), view.s, true},
+    const float before = view.first_of_group(j) ? 0.0f : 1.0f;
+    matmul({view.s, view.d, view.s, 1, before}, {probabilities + view.scores(i, j), view.s, true},
            {dcontext + view.context(i, j), view.context_stride(), false}, dqkv + view.v(i, j), view.qkv_stride());
   });
 }

@@ -90,6 +90,10 @@ void bias_dropout_add(const KernelCall& call) {
   const float* residual = call.in(2, n);          // [s_, b, cols]
   float* y = call.out(4, n);                       // [s_, b, cols]
   std::uint8_t* stored = call.shape.stores_mask ? call.operand<std::uint8_t>(5, n) : nullptr;
+  if (call.scalar(0) == 0 && !stored) {  // nothing to draw
+    for (std::int64_t i = 0; i < n; ++i) y[i] = residual[i] + (x[i] + bias[i % call.dim(2)]);
+    return;
+  }
   for_each_row(call, mask_of(call, 3), [&](std::int64_t offset, std::int64_t count, const float* factors) {
     for (std::int64_t i = 0; i < count; ++i) {
       const float kept = factors[i] == 0 ? 0.0f : (x[offset + i] + bias[i]) * factors[i];

@@ -19,6 +19,8 @@ float gelu_slope(float x) {
   return 0.5f * x * (1.0f - t * t) * kSlope * (1.0f + 3.0f * kCubic * x * x) + 0.5f * (1.0f + t);
 }
 
+float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
 }  // namespace
 
 void bias_add(const KernelCall& call) {
@@ -83,6 +85,28 @@ void bias_gelu_backward(const KernelCall& call) {
     for (std::int64_t i = 0; i < cols; ++i) {
       dx[row * cols + i] = dy[row * cols + i] * gelu_slope(x[row * cols + i] + bias[i]);
     }
+  }
+}
+
+// SwiGLU (Shazeer 2020): silu(gate) up, gate and up side by side.
+void swiglu(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0) * call.dim(1);
+  const float* x = call.in(0, 2 * n);
+  float* y = call.out(1, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[2 * i] * sigmoid(x[2 * i]) * x[2 * i + 1];
+}
+
+void swiglu_backward(const KernelCall& call) {
+  call.expect_operands(3);
+  const std::int64_t n = call.dim(0) * call.dim(1);
+  const float* dy = call.in(0, n);
+  const float* x = call.in(1, 2 * n);
+  float* dx = call.out(2, 2 * n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float gate = x[2 * i], up = x[2 * i + 1], s = sigmoid(gate), gradient = dy[i];
+    dx[2 * i] = gradient * up * s * (1.0f + gate * (1.0f - s));
+    dx[2 * i + 1] = gradient * gate * s;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "engine/device/cpu/dropout_mask.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/device/cpu/matmul.h"
+#include "engine/device/op_table.h"
 
 namespace benchsuite::cpu {
 namespace {
@@ -33,7 +34,7 @@ std::optional<DropoutMask> mask_of(const KernelCall& call, std::size_t samples_o
   const std::int64_t b = call.dim(1);
   const std::int32_t* samples = call.i32(samples_operand, b + 2);
   if (call.scalar(1) == 0) return std::nullopt;
-  return DropoutMask(samples, b, call.layer, call.dim(5), call.scalar(1));
+  return DropoutMask(samples, b, call.layer, kAttentionDropout, call.scalar(1));
 }
 
 /// Keep factors of the tile's row; 1 everywhere without dropout.
@@ -43,7 +44,7 @@ void row_factors(const std::optional<DropoutMask>& mask, const KernelCall& call,
     std::fill_n(factors, tile.keys, 1.0f);
     return;
   }
-  const std::int64_t first_channel = (call.dim(4) + tile.head) * call.dim(0) + tile.key;
+  const std::int64_t first_channel = (call.dim(5) + tile.head) * call.dim(0) + tile.key;
   mask->factors(tile.sample, tile.query + row, first_channel, tile.keys, factors);
 }
 

@@ -22,6 +22,8 @@ void dispatch(const KernelCall& call) {
     case OpKind::position_backward: return position_backward(call);
     case OpKind::layernorm: return layernorm(call);
     case OpKind::layernorm_backward: return layernorm_backward(call);
+    case OpKind::rmsnorm: return rmsnorm(call);
+    case OpKind::rmsnorm_backward: return rmsnorm_backward(call);
     case OpKind::softmax: return softmax(call);
     case OpKind::softmax_backward: return softmax_backward(call);
     case OpKind::bias_add: return bias_add(call);
@@ -29,6 +31,10 @@ void dispatch(const KernelCall& call) {
     case OpKind::gelu_backward: return gelu_backward(call);
     case OpKind::bias_gelu: return bias_gelu(call);
     case OpKind::bias_gelu_backward: return bias_gelu_backward(call);
+    case OpKind::swiglu: return swiglu(call);
+    case OpKind::swiglu_backward: return swiglu_backward(call);
+    case OpKind::rope: return rope(call);
+    case OpKind::rope_backward: return rope_backward(call);
     case OpKind::dropout: return dropout(call);
     case OpKind::dropout_backward: return dropout_backward(call);
     case OpKind::bias_dropout_add: return bias_dropout_add(call);

@@ -24,6 +24,8 @@ void attention_scores_backward_k(const KernelCall& call);
 void attention_context(const KernelCall& call);
 void attention_context_backward_p(const KernelCall& call);
 void attention_context_backward_v(const KernelCall& call);
+void rope(const KernelCall& call);
+void rope_backward(const KernelCall& call);
 // flash_attention.cpp
 void flash_attention(const KernelCall& call);
 void flash_attention_backward(const KernelCall& call);
@@ -35,6 +37,8 @@ void position_backward(const KernelCall& call);
 // norm.cpp
 void layernorm(const KernelCall& call);
 void layernorm_backward(const KernelCall& call);
+void rmsnorm(const KernelCall& call);
+void rmsnorm_backward(const KernelCall& call);
 void softmax(const KernelCall& call);
 void softmax_backward(const KernelCall& call);
 // elementwise.cpp
@@ -44,6 +48,8 @@ void gelu(const KernelCall& call);
 void gelu_backward(const KernelCall& call);
 void bias_gelu(const KernelCall& call);
 void bias_gelu_backward(const KernelCall& call);
+void swiglu(const KernelCall& call);
+void swiglu_backward(const KernelCall& call);
 void add(const KernelCall& call);
 void cast(const KernelCall& call);
 void fill(const KernelCall& call);

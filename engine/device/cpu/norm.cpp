@@ -1,4 +1,4 @@
-// LayerNorm (Ba et al. 2016) and the softmax of attention scores, each forward beside backward.
+// LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich 2019) and the softmax of attention scores, each forward beside backward.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -66,6 +66,54 @@ void layernorm_backward(const KernelCall& call) {
     dgamma[i] += static_cast<float>(gamma_sum[static_cast<std::size_t>(i)]);
     dbeta[i] += static_cast<float>(beta_sum[static_cast<std::size_t>(i)]);
   }
+}
+
+void rmsnorm(const KernelCall& call) {
+  call.expect_operands(4);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* x = call.in(0, rows * cols);
+  const float* gamma = call.in(1, cols);
+  float* y = call.out(2, rows * cols);
+  float* stats = call.f32(3, rows);  // 1/rms
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* in = x + row * cols;
+    double squares = 0;
+    for (std::int64_t i = 0; i < cols; ++i) squares += static_cast<double>(in[i]) * in[i];
+    const double mean = squares / static_cast<double>(cols);
+    const auto inverse = static_cast<float>(1.0 / std::sqrt(mean + static_cast<double>(call.scalar(0))));
+    stats[row] = inverse;
+    for (std::int64_t i = 0; i < cols; ++i) y[row * cols + i] = in[i] * inverse * gamma[i];
+  }
+}
+
+// With n = x / rms and g = dy gamma: dx = (g - n mean(g n)) / rms.
+void rmsnorm_backward(const KernelCall& call) {
+  call.expect_operands(6);
+  const std::int64_t rows = call.dim(0), cols = call.dim(1);
+  const float* dy = call.in(0, rows * cols);
+  const float* x = call.in(1, rows * cols);
+  const float* gamma = call.in(2, cols);
+  const float* stats = call.f32(3, rows);
+  float* dx = call.out(4, rows * cols);
+  float* dgamma = call.accumulator(5, cols);
+  std::vector<double> gamma_sum(static_cast<std::size_t>(cols));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float inverse = stats[row];
+    const float* in = x + row * cols;
+    const float* gradient = dy + row * cols;
+    double dot = 0;
+    for (std::int64_t i = 0; i < cols; ++i) {
+      const double normal = static_cast<double>(in[i]) * inverse;
+      dot += static_cast<double>(gradient[i]) * gamma[i] * normal;
+      gamma_sum[static_cast<std::size_t>(i)] += gradient[i] * normal;
+    }
+    const auto mean_gn = static_cast<float>(dot / static_cast<double>(cols));
+    for (std::int64_t i = 0; i < cols; ++i) {
+      const float normal = in[i] * inverse;
+      dx[row * cols + i] = (gradient[i] * gamma[i] - normal * mean_gn) * inverse;
+    }
+  }
+  for (std::int64_t i = 0; i < cols; ++i) dgamma[i] += static_cast<float>(gamma_sum[static_cast<std::size_t>(i)]);
 }
 
 void softmax(const KernelCall& call) {

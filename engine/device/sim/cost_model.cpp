@@ -13,27 +13,75 @@ namespace benchsuite {
 
 namespace {
 
-constexpr std::int64_t kQueryBlock = 128;  // query rows of one thread block in the fused attention kernels
+constexpr double kTileOutputs = 128.0 * 128.0;  // the unit of GemmModel's waves
+constexpr double kFewestWaves = 0.25;           // fewer tiles than that take as long
+constexpr std::size_t kKnown = 1024;            // shapes remembered, a power of two
+
+/// The op whose measured bandwidth an op without one of its own goes by: the same streaming pattern. Else the op itself.
+OpKind family_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::rmsnorm: return OpKind::layernorm;
+    case OpKind::rmsnorm_backward: return OpKind::layernorm_backward;
+    case OpKind::swiglu: return OpKind::gelu;
+    case OpKind::swiglu_backward: return OpKind::gelu_backward;
+    default: return kind;
+  }
+}
 
 Picoseconds to_picoseconds(double seconds) {
   CHECK(seconds >= 0 && seconds < 1e6) << "a duration of " << seconds << " s";
   return static_cast<Picoseconds>(std::llround(seconds / kSecondsPerPicosecond));
 }
 
-/// busbw = algbw * factor (nccl-tests PERFORMANCE.md).
-double busbw_factor(OpKind kind, int ranks) {
-  const double n = ranks;
-  return kind == OpKind::all_reduce ? 2 * (n - 1) / n : (n - 1) / n;
+std::size_t hash_of(const OpShape& shape, Site site) {
+  std::uint64_t hash = static_cast<std::uint64_t>(shape.kind) * 16 + static_cast<std::uint64_t>(site);
+  for (const std::int64_t dim : shape.dims) hash = (hash ^ static_cast<std::uint64_t>(dim)) * 0x9E3779B97F4A7C15u;
+  return static_cast<std::size_t>(hash >> 40) & (kKnown - 1);
 }
 
-double linear(double x, double x0, double y0, double x1, double y1) {
-  return x1 == x0 ? y0 : y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+/// Position of `value` on ascending knots: the knot before, and how far on the way to the next.
+std::pair<std::size_t, double> between(const std::vector<double>& knots, double value) {
+  if (value <= knots.front() || knots.size() == 1) return {0, 0};
+  if (value >= knots.back()) return {knots.size() - 2, 1};
+  std::size_t i = 1;
+  while (knots[i] < value) ++i;
+  return {i - 1, (value - knots[i - 1]) / (knots[i] - knots[i - 1])};
+}
+
+double surface_at(const GemmModel& gemm, double waves, double k) {
+  if (gemm.surface.empty()) return 0;
+  const std::size_t columns = gemm.surface_waves.size();
+  const auto [w, right] = between(gemm.surface_waves, waves);
+  const auto [l, down] = between(gemm.surface_k, k);
+  const auto at = [&](std::size_t line, std::size_t column) {
+    return gemm.surface[std::min(line, gemm.surface_k.size() - 1) * columns + std::min(column, columns - 1)];
+  };
+  const double top = at(l, w) + (at(l, w + 1) - at(l, w)) * right;
+  const double bottom = at(l + 1, w) + (at(l + 1, w + 1) - at(l + 1, w)) * right;
+  return top + (bottom - top) * down;
+}
+
+std::int32_t permille(double part, double whole) {
+  return whole > 0 ? static_cast<std::int32_t>(std::min(1000.0, std::round(1000 * part / whole))) : 0;
+}
+
+Collective collective_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_reduce:
+      return Collective::all_reduce;
+    case OpKind::all_gather:
+      return Collective::all_gather;
+    case OpKind::reduce_scatter:
+      return Collective::reduce_scatter;
+    default:
+      return Collective::send;
+  }
 }
 
 }  // namespace
 
-CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement)
-    : hardware_(hardware), placement_(placement) {
+CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement, HostCost host)
+    : hardware_(hardware), placement_(placement), host_(host), known_(kKnown) {
   if (placement.gpus_per_node != hardware.gpus_per_node) {
     throw Error(Error::Kind::config, "hardware " + hardware.name + " has " + std::to_string(hardware.gpus_per_node) +
                                          " GPUs a node, the placement " + std::to_string(placement.gpus_per_node));
@@ -47,7 +95,10 @@ CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement
   }
   const auto fallback = hardware.memory_ops.find("default");
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    const auto own = hardware.memory_ops.find(std::string(name_of(static_cast<OpKind>(kind))));
+    auto own = hardware.memory_ops.find(std::string(name_of(static_cast<OpKind>(kind))));
+    if (own == hardware.memory_ops.end()) {
+      own = hardware.memory_ops.find(std::string(name_of(family_of(static_cast<OpKind>(kind)))));
+    }
     auto& model = memory_ops_[static_cast<std::size_t>(kind)];
     if (own != hardware.memory_ops.end())
       model = own->second;
@@ -55,17 +106,9 @@ CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement
       model = fallback->second;
   }
   for (const Site site : hardware.free_sites) free_site_[static_cast<std::size_t>(site)] = true;
-  for (const CollectiveFit& fit : hardware.intra_node)
-    if (fit.op == "all_gather") nvlink_ring_ = std::max(nvlink_ring_, fit.busbw);
-  for (const int causal : {0, 1}) {
-    std::map<std::int64_t, std::vector<AttentionPoint>> by_head;
-    for (const AttentionPoint& point : hardware.attention)
-      if (point.causal == (causal == 1)) by_head[point.head_dim].push_back(point);
-    for (auto& [head, points] : by_head) {
-      std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
-      attention_[static_cast<std::size_t>(causal)].push_back(std::move(points));
-    }
-  }
+  for (const AttentionRate& rate : hardware.attention) attention_[rate.causal ? 1 : 0].push_back(rate);
+  for (auto& heads : attention_)
+    std::sort(heads.begin(), heads.end(), [](const auto& a, const auto& b) { return a.head_dim < b.head_dim; });
 }
 
 double CostModel::peak(DType type) const {
@@ -77,74 +120,109 @@ double CostModel::peak(DType type) const {
   return found->second;
 }
 
-Picoseconds CostModel::compute(const OpShape& shape, Site site) const {
-  CHECK(!is_communication(shape.kind)) << name_of(shape.kind) << " is no compute op";
-  if (free_site_[static_cast<std::size_t>(site)]) return 0;
-  if (shape.kind <= OpKind::attention_context_backward_v) return to_picoseconds(gemm_seconds(shape));
-  if (shape.kind <= OpKind::flash_attention_backward) return to_picoseconds(flash_seconds(shape));
-  const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(shape.kind)];
-  return to_picoseconds(model.floor_s + bytes_of(shape) / (model.share * hardware_.memory_bandwidth));
+const ComputeCost& CostModel::compute_cost(const OpShape& shape, Site site) const {
+  Known& known = known_[hash_of(shape, site)];
+  if (!known.valid || known.site != site || !(known.shape == shape)) known = {shape, site, true, price(shape, site)};
+  return known.cost;
 }
 
-double CostModel::gemm_seconds(const OpShape& shape) const {
+ComputeCost CostModel::price(const OpShape& shape, Site site) const {
+  CHECK(!is_communication(shape.kind)) << name_of(shape.kind) << " is no compute op";
+  if (free_site_[static_cast<std::size_t>(site)]) return {};
+  const bool free_memory = hardware_.gemm.memory_share == 0;
+  Bound bound;
+  if (shape.kind <= OpKind::attention_context_backward_v) {
+    bound = gemm_bound(shape, GemmRate::sustained);
+  } else if (shape.kind <= OpKind::flash_attention_backward) {
+    bound = flash_bound(shape);
+  } else {
+    const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(shape.kind)];
+    bound = {model.floor_s + bytes_of(shape) / (model.share * hardware_.memory_bandwidth), true};
+  }
+  ComputeCost cost;
+  cost.duration = to_picoseconds(bound.seconds);
+  cost.sm_permille = bound.by_memory ? 0 : 1000;
+  if (!free_memory) cost.memory_permille = permille(bytes_of(shape), bound.seconds * hardware_.memory_bandwidth);
+  return cost;
+}
+
+double CostModel::gemm_seconds(const OpShape& shape, GemmRate rate) const { return gemm_bound(shape, rate).seconds; }
+
+CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) const {
   const GemmModel& gemm = hardware_.gemm;
   const MatrixProduct p = matrix_product_of(shape);
-  double outputs = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.batch);
-  if (!gemm.tiles.empty() && outputs > 0) {
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double products = m * n * static_cast<double>(p.batch);
+  double outputs = products;
+  if (!gemm.tiles.empty() && gemm.wave_share > 0 && products > 0) {
     double best = std::numeric_limits<double>::infinity();
     for (const GemmTile& tile : gemm.tiles) {
       const std::int64_t count = div_ceil(p.m, tile.m) * div_ceil(p.n, tile.n) * p.batch;
       const std::int64_t waves = div_ceil(count, static_cast<std::int64_t>(hardware_.sm_count));
       best = std::min(best, static_cast<double>(waves * hardware_.sm_count * tile.m * tile.n) / tile.relative);
     }
-    outputs = best;
+    outputs = gemm.wave_share == 1 ? best : products * std::pow(best / products, gemm.wave_share);
   }
-  const double work = 2 * outputs * (static_cast<double>(p.k) + gemm.k_ramp);
-  const double math = work / (peak(shape.dtype) * gemm.efficiency);
-  const double traffic =
-      gemm.memory_share > 0 ? bytes_of(shape) / (gemm.memory_share * hardware_.memory_bandwidth) : 0.0;
-  return gemm.floor_s + std::max(math, traffic);
-}
+  const bool cast = shape.dtype == DType::fp8 && gemm.fp8_over_bf16 > 0;
+  double math = 2 * outputs * (k + gemm.k_ramp) / (peak(cast ? DType::bf16 : shape.dtype) * gemm.efficiency);
+  if (!gemm.surface.empty() && products > 0) {
+    const double unit = kTileOutputs * hardware_.sm_count;
+    math *= std::max(1.0, kFewestWaves * unit / outputs);
+    math *= std::exp(surface_at(gemm, std::log2(products / unit), std::log2(k)) + gemm.columns.at(std::log2(n)) +
+                     gemm.rows.at(std::log2(m)));
+  }
+  if (cast) math /= gemm.fp8_over_bf16;
+  if (rate == GemmRate::sustained) {
+    math /= gemm.sustained_over_burst;
+  } else if (math > 0) {
+    math *= std::exp(gemm.long_kernel.at(std::log10(math)));
+  }
+  math = std::max(math, flops_of(shape) / peak(shape.dtype));
+  if (gemm.memory_share == 0) return {std::max(gemm.floor_s, math), false};
 
-double CostModel::rate_at_seq(const std::vector<AttentionPoint>& points, std::int64_t seq, bool backward) const {
-  const auto rate = [&](const AttentionPoint& point) {
-    return (backward ? point.backward_tflops : point.forward_tflops) * 1e12;
-  };
-  if (seq <= points.front().seq) return rate(points.front());
-  if (seq >= points.back().seq) return rate(points.back());
-  std::size_t i = 1;
-  while (points[i].seq < seq) ++i;
-  const AttentionPoint &low = points[i - 1], &high = points[i];
-  return linear(std::log2(static_cast<double>(seq)), std::log2(static_cast<double>(low.seq)), rate(low),
-                std::log2(static_cast<double>(high.seq)), rate(high));
+  const double bandwidth = gemm.memory_share * hardware_.memory_bandwidth;
+  const double written = static_cast<double>(size_of(shape.out_dtype)) * (shape.accumulate ? 2 : 1);
+  const double traffic = bytes_of(shape) / bandwidth;
+  math += gemm.accumulate_exposed * std::max(0.0, written - 2) * products / bandwidth;
+  double seconds = std::max({gemm.floor_s, math, traffic});
+  if (cast) {
+    const double operands = (m + n) * k * static_cast<double>(p.batch);
+    seconds += operands * (2 + 1) / (gemm.fp8_cast_share * hardware_.memory_bandwidth);
+  }
+  return {seconds, traffic > math};
 }
 
 double CostModel::flash_rate(std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const {
   const auto& heads = attention_[causal ? 1 : 0];
   CHECK(!heads.empty()) << "hardware " << hardware_.name << " has no " << (causal ? "causal" : "full")
-                        << " attention points";
-  const std::int64_t smallest = heads.front().front().head_dim;
-  if (head_dim <= smallest) {
-    return rate_at_seq(heads.front(), seq, backward) * static_cast<double>(head_dim) / static_cast<double>(smallest);
-  }
-  if (head_dim >= heads.back().front().head_dim) return rate_at_seq(heads.back(), seq, backward);
+                        << " attention rates";
+  const auto rate = [&](const AttentionRate& at) { return (backward ? at.backward : at.forward).at(seq); };
+  const auto head = static_cast<double>(head_dim), smallest = static_cast<double>(heads.front().head_dim);
+  if (head_dim <= heads.front().head_dim) return rate(heads.front()) * head / smallest;
+  if (head_dim >= heads.back().head_dim) return rate(heads.back());
   std::size_t i = 1;
-  while (heads[i].front().head_dim < head_dim) ++i;
-  return linear(static_cast<double>(head_dim), static_cast<double>(heads[i - 1].front().head_dim),
-                rate_at_seq(heads[i - 1], seq, backward), static_cast<double>(heads[i].front().head_dim),
-                rate_at_seq(heads[i], seq, backward));
+  while (heads[i].head_dim < head_dim) ++i;
+  const auto low = static_cast<double>(heads[i - 1].head_dim), high = static_cast<double>(heads[i].head_dim);
+  return rate(heads[i - 1]) + (rate(heads[i]) - rate(heads[i - 1])) * (head - low) / (high - low);
 }
 
-double CostModel::flash_seconds(const OpShape& shape) const {
-  const auto [s, b, a, d, first_head, site] = shape.dims;
+CostModel::Bound CostModel::flash_bound(const OpShape& shape) const {
+  const auto [s, b, a, d, kv_heads, first_head] = shape.dims;
   const double work = flops_of(shape) / (shape.causal ? 2 : 1);
-  // Without points (ideal) the kernel runs at peak and its traffic is free, like a matrix product's.
-  if (hardware_.attention.empty()) return hardware_.attention_floor_s + work / peak(shape.dtype);
-  const bool backward = shape.kind == OpKind::flash_attention_backward;
-  const std::int64_t blocks = b * a * div_ceil(s, kQueryBlock);
-  const double busy = std::min(1.0, static_cast<double>(blocks) / hardware_.sm_count);
-  const double math = work / (flash_rate(s, d, shape.causal, backward) * busy);
-  return hardware_.attention_floor_s + std::max(math, bytes_of(shape) / hardware_.memory_bandwidth);
+  // Without rates (ideal) the kernel runs at peak and its traffic is free, like a matrix product's.
+  const double at_peak = work / peak(shape.dtype);
+  if (hardware_.attention.empty()) return {hardware_.attention_floor_s + at_peak, false};
+  const double rate = flash_rate(s, d, shape.causal, shape.kind == OpKind::flash_attention_backward);
+  const double blocks = static_cast<double>(b * a * div_ceil(s, hardware_.attention_block)) / hardware_.sm_count;
+  const Curve& occupancy = hardware_.attention_occupancy;
+  // Blocks run side by side: under the fewest measured, fewer of them take as long.
+  const double fewest = occupancy.x.empty() ? 1 : std::exp2(occupancy.x.front());
+  const double counted = std::max(blocks, fewest);
+  const double slowdown = std::exp(occupancy.at(std::log2(counted))) *
+                          std::pow(std::ceil(counted) / counted, hardware_.attention_wave_share) * counted / blocks;
+  const double math = std::max(work / rate * slowdown, at_peak);
+  const double traffic = bytes_of(shape) / hardware_.memory_bandwidth;
+  return {hardware_.attention_floor_s + std::max(math, traffic), traffic > math};
 }
 
 LinkId CostModel::link(int rank, int direction) const {
@@ -156,7 +234,10 @@ LinkId CostModel::link(int rank, int direction) const {
 
 int CostModel::link_count() const { return 2 * nodes_ * hardware_.nics_per_node; }
 
-CostModel::Reach CostModel::reach_of(const Group& group) const {
+TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const {
+  CHECK(is_communication(shape.kind)) << name_of(shape.kind) << " is no communication op";
+  const int ranks = static_cast<int>(group.ranks.size());
+  if (ranks <= 1 || hardware_.free_communication) return {};
   std::map<int, int> ranks_on;
   std::map<int, std::set<LinkId>> nics_on;
   for (const int rank : group.ranks) {
@@ -165,104 +246,31 @@ CostModel::Reach CostModel::reach_of(const Group& group) const {
     ++ranks_on[node];
     if (hardware_.nics_per_node > 0) nics_on[node].insert(link(rank, 0));
   }
-  Reach reach;
-  reach.nodes = static_cast<int>(ranks_on.size());
-  for (const auto& [node, ranks] : ranks_on) reach.most_ranks = std::max(reach.most_ranks, ranks);
-  if (reach.nodes == 1) return reach;
-  if (hardware_.nics_per_node == 0) {
-    throw Error(Error::Kind::config, "hardware " + hardware_.name + " has no fabric, but a group of kind " +
-                                         std::string(name_of(group.kind)) + " spans " + std::to_string(reach.nodes) +
-                                         " nodes");
-  }
-  reach.fewest_nics = std::numeric_limits<int>::max();
-  for (const auto& [node, nics] : nics_on) {
-    reach.fewest_nics = std::min(reach.fewest_nics, static_cast<int>(nics.size()));
-    for (const LinkId egress : nics) reach.links.insert(reach.links.end(), {egress, egress + 1});
-  }
-  std::sort(reach.links.begin(), reach.links.end());
-  return reach;
-}
+  CollectiveSpan span{ranks, static_cast<int>(ranks_on.size()), 0, std::numeric_limits<int>::max()};
+  for (const auto& [node, count] : ranks_on) span.most_ranks = std::max(span.most_ranks, count);
+  for (const auto& [node, nics] : nics_on) span.fewest_nics = std::min(span.fewest_nics, static_cast<int>(nics.size()));
 
-TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const {
-  CHECK(is_communication(shape.kind)) << name_of(shape.kind) << " is no communication op";
-  const int ranks = static_cast<int>(group.ranks.size());
-  if (ranks <= 1 || hardware_.free_communication) return {};
   const double bytes = static_cast<double>(shape.dims[0]) * static_cast<double>(size_of(shape.dtype));
-  if (is_point_to_point(shape.kind)) return point_to_point(bytes, group);
-  Reach reach = reach_of(group);
-  return reach.nodes == 1 ? inside_node(shape.kind, bytes, ranks)
-                          : across_nodes(shape.kind, bytes, ranks, std::move(reach));
-}
-
-const CollectiveFit& CostModel::nearest_fit(OpKind kind, int ranks) const {
-  const CollectiveFit* best = nullptr;
-  double distance = std::numeric_limits<double>::infinity();
-  for (const CollectiveFit& fit : hardware_.intra_node) {
-    if (fit.op != name_of(kind)) continue;
-    const double ratio = std::abs(std::log(static_cast<double>(fit.ranks) / ranks));
-    if (ratio < distance) {
-      distance = ratio;
-      best = &fit;
-    }
-  }
-  CHECK(best) << "hardware " << hardware_.name << " has no " << name_of(kind) << " inside a node";
-  return *best;
-}
-
-TransferCost CostModel::point_to_point(double bytes, const Group& group) const {
-  CHECK(group.ranks.size() == 2) << "a channel of " << group.ranks.size() << " ranks";
-  const int source = group.ranks[0], destination = group.ranks[1];
-  const Reach reach = reach_of(group);
-  if (reach.nodes == 1) {
-    const CollectiveFit& fit = nearest_fit(OpKind::send, 2);
-    TransferCost cost;
-    cost.latency = to_picoseconds(fit.a_s);
-    cost.duration = to_picoseconds(fit.a_s + bytes / fit.busbw + fit.c_s * std::sqrt(bytes));
-    cost.sm_permille = hardware_.collective_sm_permille;
-    return cost;
-  }
+  const CollectiveTime time = collective_time(hardware_, collective_of(shape.kind), bytes, span);
   TransferCost cost;
-  cost.latency = to_picoseconds(hardware_.nic_latency_s);
-  cost.duration = to_picoseconds(hardware_.nic_latency_s + bytes / hardware_.nic_bandwidth);
-  cost.sm_permille = hardware_.inter_node_sm_permille;
-  cost.links = {link(source, 0), link(destination, 1)};
+  cost.duration = to_picoseconds(time.seconds);
+  cost.latency = std::min(cost.duration, to_picoseconds(time.fixed));
+  cost.memory_permille = permille(time.memory_bytes, time.seconds * hardware_.memory_bandwidth);
+  cost.sm_permille = span.nodes == 1 ? hardware_.collective_sm_permille : hardware_.inter_node_sm_permille;
+  if (span.nodes == 1) return cost;
+  if (is_point_to_point(shape.kind)) {
+    CHECK(ranks == 2) << "a channel of " << ranks << " ranks";
+    cost.links = {link(group.ranks[0], 0), link(group.ranks[1], 1)};
+  } else {
+    for (const auto& [node, nics] : nics_on)
+      for (const LinkId egress : nics) cost.links.insert(cost.links.end(), {egress, egress + 1});
+  }
   std::sort(cost.links.begin(), cost.links.end());
   return cost;
 }
 
-TransferCost CostModel::inside_node(OpKind kind, double bytes, int ranks) const {
-  const CollectiveFit& fit = nearest_fit(kind, ranks);
-  TransferCost cost;
-  cost.latency = to_picoseconds(fit.a_s);
-  cost.duration = to_picoseconds(fit.a_s + bytes * busbw_factor(kind, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes));
-  cost.sm_permille = hardware_.collective_sm_permille;
-  return cost;
-}
-
-TransferCost CostModel::across_nodes(OpKind kind, double bytes, int ranks, Reach reach) const {
-  double bandwidth = reach.fewest_nics * hardware_.nic_bandwidth;
-  if (nvlink_ring_ > 0) bandwidth = std::min(bandwidth, nvlink_ring_);
-  const double ring_seconds = bytes * busbw_factor(kind, ranks) / bandwidth;
-  const int passes = kind == OpKind::all_reduce ? 2 : 1;
-  double latency = 0, whole = hardware_.inter_node.empty() ? ring_seconds : std::numeric_limits<double>::infinity();
-  for (const RingProtocol& protocol : hardware_.inter_node) {
-    const bool tree = protocol.all_reduce_tree && kind == OpKind::all_reduce;
-    const double depth = tree ? std::ceil(std::log2(reach.nodes)) : reach.nodes - 1;
-    const double hop = protocol.nic_hop_s + (reach.most_ranks - 1) * protocol.nvlink_hop_s;
-    const double fixed = protocol.base_s + passes * depth * hop;
-    const double total = fixed + ring_seconds / protocol.bandwidth_share;
-    if (total < whole) {
-      whole = total;
-      latency = fixed;
-    }
-  }
-  TransferCost cost;
-  // A low-latency protocol moves few bytes slowly: only the wire time at full rate is what sharing a link stretches.
-  cost.duration = to_picoseconds(whole);
-  cost.latency = std::min(cost.duration, to_picoseconds(std::max(latency, whole - ring_seconds)));
-  cost.sm_permille = hardware_.inter_node_sm_permille;
-  cost.links = std::move(reach.links);
-  return cost;
+HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s) {
+  return {to_picoseconds(graph ? hardware.host_graph_s : hardware.host_eager_s), to_picoseconds(step_fixed_s)};
 }
 
 }  // namespace benchsuite

@@ -1,13 +1,16 @@
-// What an op costs on a hardware profile, alone on the machine. Sharing (links, SMs) is the replay's business.
+// What an op costs on a hardware profile, alone on the machine. Sharing (links, SMs, memory) is the replay's business.
 //
-// Matrix products: GemmModel. Unfused attention is batched products over [b a] heads; the causal half is computed like
-// the rest, as the unfused kernels do. Fused attention: flops / rate, the rate interpolated in log(seq) and in the head
-// dimension between measured points (held beyond the longest and shortest sequence and the largest head, proportional
-// to the head dimension below the smallest, where the tensor cores starve), times the share of SMs that have work when
-// b a ceil(s / 128) blocks are fewer than the SMs. Everything else: bytes at a share of the memory bandwidth.
-// Collectives inside a node: the nccl-tests fit of the nearest rank count (in ratio; sizes by nccl-tests' convention).
-// Across nodes: a ring, bound by the ring inside a node or by the NICs its ranks reach on the node where they reach
-// the fewest; the fastest wire protocol sets latency and ramp. A send between nodes takes one NIC.
+// Matrix products: GemmModel, at the sustained rate: a training step is seconds of work under a power limit, whatever its
+// single kernels are. The burst rate is for isolated kernels, and for comparison with tables of such. Output traffic
+// beyond 2 bytes an element (fp32 gradients, read and written when they accumulate) is hidden behind the arithmetic but
+// for its exposed share. All layouts of the operands (transposes) run alike. 8-bit products cast their operands first
+// (and take the largest magnitude in the same pass), then run at fp8_over_bf16 times the speed.
+// Unfused attention is batched products over [b a] heads; the causal half is computed like the rest, as the unfused
+// kernels do. Fused attention: flops / rate, the rate interpolated between measured head sizes (held above the largest,
+// proportional below the smallest, where the tensor cores starve), slowed where the blocks of query rows fill few waves
+// of the SMs. Everything else: a floor, and bytes at a share of the memory bandwidth.
+// Communication: collective_model.h.
+// Bounds: never faster than flops at peak, nor than bytes at memory bandwidth; the model claims no reuse of data in L2.
 #pragma once
 
 #include <array>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "engine/core/letters.h"
+#include "engine/device/sim/collective_model.h"
 #include "engine/device/sim/hardware.h"
 #include "engine/program/placement.h"
 #include "engine/program/program.h"
@@ -46,51 +50,65 @@ struct TransferCost {
   std::vector<LinkId> links;     ///< node-crossing links it loads, sorted, each once; empty inside a node
 };
 
+/// Whether a kernel stands alone or in the middle of seconds of work under a power limit.
+enum class GemmRate : std::uint8_t { sustained, burst };
+
+/// Not for use by several threads at once: it remembers the shapes it has priced.
 class CostModel {
  public:
   /// The profile and placement must outlive the model. Throws when the placement's node size is not the profile's.
-  CostModel(const HardwareProfile& hardware, const Placement& placement);
+  CostModel(const HardwareProfile& hardware, const Placement& placement, HostCost host = {});
 
   /// Duration of a compute op. `site` matters only where the profile frees whole sites (`ideal`). Throws Error (config)
   /// for a matrix product of a type the GPU has no rate for.
-  Picoseconds compute(const OpShape& shape, Site site) const;
+  Picoseconds compute(const OpShape& shape, Site site) const { return compute_cost(shape, site).duration; }
+
+  /// The same with what the op asks of the SMs and the memory.
+  const ComputeCost& compute_cost(const OpShape& shape, Site site) const;
 
   /// Cost of a communication op among `group.ranks`. A group of one costs nothing. Throws Error (config) when the group
   /// spans nodes and the profile has no fabric.
   TransferCost transfer(const OpShape& shape, const Group& group) const;
 
+  double gemm_seconds(const OpShape& shape, GemmRate rate) const;
+
   /// Two for each NIC: id = 2 (node nics_per_node + nic) + direction, 0 egress, 1 ingress.
   int link_count() const;
+  HostCost host() const { return host_; }
   const HardwareProfile& hardware() const { return hardware_; }
 
  private:
-  struct Reach {
-    int nodes = 0;        ///< nodes the group sits on
-    int most_ranks = 0;   ///< ranks on the node with most
-    int fewest_nics = 0;  ///< distinct NICs on the node where the group reaches fewest
-    std::vector<LinkId> links;
+  /// Seconds, and which of the two resources they are due to.
+  struct Bound {
+    double seconds = 0;
+    bool by_memory = false;
+  };
+  struct Known {
+    OpShape shape;
+    Site site{};
+    bool valid = false;
+    ComputeCost cost;
   };
 
+  ComputeCost price(const OpShape& shape, Site site) const;
   double peak(DType type) const;
-  double gemm_seconds(const OpShape& shape) const;
-  double flash_seconds(const OpShape& shape) const;
+  Bound gemm_bound(const OpShape& shape, GemmRate rate) const;
+  Bound flash_bound(const OpShape& shape) const;
   double flash_rate(std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const;
-  double rate_at_seq(const std::vector<AttentionPoint>& points, std::int64_t seq, bool backward) const;
   LinkId link(int rank, int direction) const;
-  Reach reach_of(const Group& group) const;
-  const CollectiveFit& nearest_fit(OpKind kind, int ranks) const;
-  TransferCost point_to_point(double bytes, const Group& group) const;
-  TransferCost inside_node(OpKind kind, double bytes, int ranks) const;
-  TransferCost across_nodes(OpKind kind, double bytes, int ranks, Reach reach) const;
 
   const HardwareProfile& hardware_;
   const Placement& placement_;
+  HostCost host_;
   int nodes_ = 0;
-  double nvlink_ring_ = 0;  ///< bytes/s, busbw of a ring inside a node
   std::array<MemoryOpModel, kOpKinds> memory_ops_{};
   std::array<bool, kSites> free_site_{};
-  /// By causal, then by head dimension ascending: points by sequence ascending.
-  std::array<std::vector<std::vector<AttentionPoint>>, 2> attention_;
+  std::array<std::vector<AttentionRate>, 2> attention_;  ///< by causal, then by head dimension ascending
+  mutable std::vector<Known> known_;                     ///< by hash of the shape; a later one replaces an earlier one
 };
+
+/// The host's launches of a software on this profile's host: eager, or inside a captured graph; `step_fixed_s` before
+/// the first.
+HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s);
 
 }  // namespace benchsuite

@@ -204,6 +204,7 @@ class ProfileReader : ProvenanceReader {
         protocol.nvlink_hop_s = number(entry, "nvlink_hop", Range::not_negative) * kMicro;
         protocol.bandwidth_share = number(entry, "bandwidth_share", Range::share);
         entry.required("all_reduce_tree", protocol.all_reduce_tree);
+        entry.optional("two_node_tree", protocol.two_node_tree);
         p.inter_node.push_back(protocol);
       });
     });

@@ -90,6 +90,7 @@ struct RingProtocol {
   double nvlink_hop_s = 0;  ///< one step inside a node
   double bandwidth_share = 1;
   bool all_reduce_tree = false;  ///< all_reduce takes a tree of depth ceil(log2 nodes) instead of the ring's nodes - 1
+  bool two_node_tree = false;  ///< hierarchical all_reduce of two whole nodes: each node sends its bytes once
 };
 
 struct HardwareProfile {

@@ -133,6 +133,20 @@ TEST(ZeroParity, StageOneTrainsLikePlainDataParallelBitForBit) {
   }
 }
 
+// Overlap moves waits, not sums.
+TEST(OverlapParity, OverlapOnAndOffTrainAlikeBitForBit) {
+  TrainConfig config = tiny();
+  config.layout.tp = config.layout.pp = config.layout.dp = 2;
+  config.layout.sequence_parallel = true;
+  config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline = config.stack.overlaps_gradient_reduction = true;
+  const CpuTrainingResult on = train(config);
+  config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline = config.stack.overlaps_gradient_reduction = false;
+  const CpuTrainingResult off = train(config);
+  EXPECT_EQ(on.loss, off.loss);
+  EXPECT_EQ(on.gradient_norm, off.gradient_norm);
+  EXPECT_EQ(on.parameters, off.parameters);
+}
+
 // The analytic gradient of the whole model against central differences of its loss.
 TEST(WholeModel, GradientsMatchFiniteDifferences) {
   TrainConfig config = tiny();

@@ -142,6 +142,43 @@ TEST(StepProgram, OverlappedGradientReductionStartsBucketsBeforeTheLastBackwardE
   EXPECT_EQ(reductions_before_last_backward(record_step(config, 0).program), 0);
 }
 
+// megatron-core: no weight decay for biases and one-dimensional tensors.
+TEST(StepProgram, OnlyMatricesDecay) {
+  const RecordedStep step = record_step(tiny(), 0);
+  double decayed = 0, exempt = 0, matrices = 0, vectors = 0;
+  for (const Op& op : step.program.ops) {
+    if (op.kind != OpKind::adamw) continue;
+    const OpShape& shape = step.program.shape_of(op);
+    (shape.scalars[0] > 0 ? decayed : exempt) += static_cast<double>(shape.dims[0]);
+  }
+  for (const Parameter& parameter : step.bindings.parameters) {
+    if (parameter.shared_copy) continue;
+    const bool vector = parameter.name.ends_with("bias") || parameter.name.find("norm") != std::string::npos;
+    (vector ? vectors : matrices) += static_cast<double>(parameter.elements());
+  }
+  EXPECT_EQ(decayed, matrices);
+  EXPECT_EQ(exempt, vectors);
+}
+
+/// Sends that the next compute op waits for.
+int awaited_sends(const Program& program) {
+  int awaited = 0;
+  for (const Op& op : program.ops) {
+    if (op.stream != StreamKind::compute) continue;
+    for (const OpId wait : program.waits_of(op)) awaited += program.ops[wait].kind == OpKind::send;
+  }
+  return awaited;
+}
+
+TEST(StepProgram, BlockingTransportWaitsForItsSends) {
+  TrainConfig config = tiny();
+  config.layout.pp = 2;
+  config.layout.global_batch = 4;
+  EXPECT_EQ(awaited_sends(record_step(config, 0).program), 4);
+  config.stack.overlaps_pipeline = true;
+  EXPECT_LT(awaited_sends(record_step(config, 0).program), 4);  // only where a sent tensor's memory is used again
+}
+
 TEST(StepProgram, RecordingIsAPureFunction) {
   TrainConfig config = tiny();
   config.layout.tp = 2;

@@ -57,7 +57,7 @@ std::vector<Case> cases() {
   add("scores_q", attention(K::attention_scores_backward_q), {given(36, 1), given(180, 2), updated(180, 3)});
   add("scores_k", attention(K::attention_scores_backward_k), {given(36, 1), given(180, 2), updated(180, 3)});
   const std::vector<std::int32_t> samples{7, 9, 3, 11};
-  OpShape flash = bf16(shape_of(K::flash_attention, {3, 2, 2, 5, 0, kAttentionDropout}, 0.4f, 0.2f));
+  OpShape flash = bf16(shape_of(K::flash_attention, {3, 2, 2, 5, 2, 0}, 0.4f, 0.2f));
   flash.causal = true;
   add("flash", flash, {given(180, 1), integers(samples), made(60), wide(made(12))});
   flash.kind = K::flash_attention_backward;
@@ -79,10 +79,18 @@ std::vector<Case> cases() {
         {given(12, 1), accumulator(3, 2)});
     add("layernorm" + kind, bf16(shape_of(K::layernorm_backward, {4, 3})),
         {given(12, 1), given(12, 2), given(3, 3), wide(given(8, 4)), made(12), accumulator(3, 5), accumulator(3, 6)});
+    add("rmsnorm" + kind, bf16(shape_of(K::rmsnorm_backward, {4, 3})),
+        {given(12, 1), given(12, 2), given(3, 3), wide(given(4, 4)), made(12), accumulator(3, 5)});
   }
   add("position", bf16(shape_of(K::position, {2, 2, 3, 1})), {given(12, 1), given(9, 2), made(12)});
   add("layernorm", bf16(shape_of(K::layernorm, {4, 3}, 1e-5f)),
       {given(12, 1), given(3, 2), given(3, 3), made(12), wide(made(8))});
+  add("rmsnorm", bf16(shape_of(K::rmsnorm, {4, 3}, 1e-5f)), {given(12, 1), given(3, 2), made(12), wide(made(4))});
+  add("swiglu", bf16(shape_of(K::swiglu, {4, 3})), {given(24, 1), made(12)});
+  add("swiglu_backward", bf16(shape_of(K::swiglu_backward, {4, 3})), {given(12, 1), given(24, 2), made(24)});
+  // s 3, b 2, a 4, d 6, g 2: 3 x 2 x 2 x 4 x 6
+  add("rope", bf16(shape_of(K::rope, {3, 2, 4, 6, 2, 1}, 100.0f)), {updated(288, 1)});
+  add("rope_backward", bf16(shape_of(K::rope_backward, {3, 2, 4, 6, 2, 1}, 100.0f)), {updated(288, 1)});
   OpShape softmax = bf16(shape_of(K::softmax, {6, 3}));
   softmax.causal = true;
   add("softmax", softmax, {given(18, 1), made(18)});

@@ -153,6 +153,53 @@ TEST(Elementwise, PackAndUnpack) {
   EXPECT_THROW(run_op(shape_of(OpKind::pack, {6}), {in(a), in(b), out(y)}), Error);
 }
 
+TEST(RmsNorm, IsTheFormulaAndKeepsTheInverseRoot) {
+  Value x = random_value(2 * 3, 1), gamma = floats({2, -1, 0.5f}), y = output(6), stats = output(2);
+  run_op(shape_of(OpKind::rmsnorm, {2, 3}, 1e-5f), {in(x), in(gamma), out(y), out(stats)});
+  for (std::size_t row = 0; row < 2; ++row) {
+    double squares = 0;
+    for (std::size_t i = 0; i < 3; ++i) squares += std::pow(x.f[row * 3 + i], 2.0);
+    const double inverse = 1 / std::sqrt(squares / 3 + 1e-5);
+    EXPECT_NEAR(stats.f[row], inverse, 1e-6 * inverse);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(y.f[row * 3 + i], x.f[row * 3 + i] * inverse * gamma.f[i], 1e-6);
+  }
+}
+
+TEST(RmsNorm, Gradients) {
+  const std::int64_t rows = 3, cols = 4;
+  Value x = random_value(rows * cols, 1), gamma = random_value(cols, 2), weight = random_value(rows * cols, 3);
+  Value stats = output(rows);
+  const auto loss = [&] {
+    Value y = output(rows * cols);
+    run_op(shape_of(OpKind::rmsnorm, {rows, cols}, 1e-5f), {in(x), in(gamma), out(y), out(stats)});
+    return weighted(y.f, weight.f);
+  };
+  loss();
+  Value dx = output(rows * cols), dgamma = floats({1, 1, 1, 1});
+  run_op(shape_of(OpKind::rmsnorm_backward, {rows, cols}, 1e-5f),
+         {in(weight), in(x), in(gamma), in(stats), out(dx), inout(dgamma)});
+  for (float& value : dgamma.f) value -= 1;
+  expect_gradient(x.f, dx.f, loss, "x", 3e-4);  // 1/rms of four values: the fifth derivative is some hundreds
+  expect_gradient(gamma.f, dgamma.f, loss, "gamma");
+}
+
+TEST(SwiGlu, ValuesAndGradient) {
+  Value x = random_value(2 * 3 * 2, 1), weight = random_value(6, 2);
+  for (float& value : x.f) value *= 3;
+  const auto loss = [&] {
+    Value y = output(6);
+    run_op(shape_of(OpKind::swiglu, {2, 3}), {in(x), out(y)});
+    for (std::size_t i = 0; i < 6; ++i) {
+      const double gate = x.f[2 * i], expected = gate / (1 + std::exp(-gate)) * x.f[2 * i + 1];
+      EXPECT_NEAR(y.f[i], expected, 1e-6 + 1e-6 * std::abs(expected));
+    }
+    return weighted(y.f, weight.f);
+  };
+  Value dx = output(12);
+  run_op(shape_of(OpKind::swiglu_backward, {2, 3}), {in(weight), in(x), out(dx)});
+  expect_gradient(x.f, dx.f, loss, "x");
+}
+
 TEST(Embedding, ShardsOfTheVocabularyAddUpToTheWhole) {
   Value ids = ints({4, 0, 2, 4, 5}), table = random_value(6 * 3, 1), whole = output(15);
   run_op(shape_of(OpKind::embedding, {5, 3, 6, 0}), {in(ids), in(table), out(whole)});

@@ -60,6 +60,21 @@ TEST(OpTable, FlashAttention) {
   EXPECT_EQ(bytes_of(backward), 8 * 192 * 2 + 48 * 4 + 16);
 }
 
+// s 8, b 2, a 6, d 4, g 2: q and ctx 384 elements, k and v 128 each, matrix 768.
+TEST(OpTable, GroupedQueryAttentionReadsFewerKeysAndValues) {
+  const std::array<std::int64_t, 6> dims{8, 2, 6, 4, 2, 0};
+  const auto bytes = [&](OpKind kind) { return bytes_of(shape_of(kind, dims)); };
+  EXPECT_EQ(bytes(OpKind::attention_scores), (384 + 128 + 768) * 2);             // q, k, S
+  EXPECT_EQ(bytes(OpKind::attention_context), (768 + 128 + 384) * 2);            // P, v, ctx
+  EXPECT_EQ(bytes(OpKind::attention_context_backward_p), (384 + 128 + 768) * 2); // dctx, v, dP
+  EXPECT_EQ(bytes(OpKind::attention_context_backward_v), (768 + 384 + 128) * 2); // P, dctx, dv
+  EXPECT_EQ(bytes(OpKind::attention_scores_backward_q), (768 + 128 + 384) * 2);  // dS, k, dq
+  EXPECT_EQ(bytes(OpKind::attention_scores_backward_k), (768 + 384 + 128) * 2);  // dS, q, dk
+  EXPECT_EQ(bytes(OpKind::flash_attention), (384 + 2 * 128 + 384) * 2 + 96 * 4 + 16);
+  EXPECT_EQ(bytes(OpKind::flash_attention_backward), (3 * 384 + 2 * 128 + 384 + 2 * 128) * 2 + 96 * 4 + 16);
+  EXPECT_EQ(flops_of(shape_of(OpKind::flash_attention, dims)), 4.0 * 2 * 6 * 8 * 8 * 4) << "products are by query head";
+}
+
 struct Expectation {
   OpShape shape;
   double bytes;
@@ -80,6 +95,13 @@ TEST(OpTable, BytesOfMemoryOps) {
       {shape_of(OpKind::position_backward, {8, 2, 5, 0}, DType::bf16, DType::fp32), 80 * 2 + 2 * 40 * 4},
       {shape_of(OpKind::layernorm, {6, 5}), 30 * 4 + 10 * 2 + 12 * 4},
       {shape_of(OpKind::layernorm_backward, {6, 5}), 30 * 6 + 5 * 2 + 12 * 4 + 2 * (5 + 5) * 4},
+      {shape_of(OpKind::rmsnorm, {6, 5}), 30 * 4 + 5 * 2 + 6 * 4},
+      {shape_of(OpKind::rmsnorm_backward, {6, 5}), 30 * 6 + 5 * 2 + 6 * 4 + 2 * 5 * 4},
+      {shape_of(OpKind::swiglu, {6, 5}), 60 * 2 + 30 * 2},
+      {shape_of(OpKind::swiglu_backward, {6, 5}), 30 * 2 + 60 * 2 + 60 * 2},
+      // s 8, b 2, a 6, d 4, g 2: q and k, read and written; v stays
+      {shape_of(OpKind::rope, {8, 2, 6, 4, 2, 0}), (8 * 2 * (6 + 2) * 4) * 4},
+      {shape_of(OpKind::rope_backward, {8, 2, 6, 4, 2, 0}), (8 * 2 * (6 + 2) * 4) * 4},
       {shape_of(OpKind::softmax, {6, 5}), 30 * 4},
       {shape_of(OpKind::softmax_backward, {6, 5}), 30 * 6},
       {shape_of(OpKind::bias_add, {6, 5}), 30 * 4 + 10},

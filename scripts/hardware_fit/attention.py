@@ -1,0 +1,195 @@
+"""Fused attention: rate by head size, masking and length, and what few blocks of query rows cost.
+
+Kernel: the one the training software picks by default on that GPU: FlashAttention-2 on A100, cuDNN on H100 and its kin
+(Transformer Engine prefers cuDNN's fused attention on Hopper). Its printed figure is the source, where there is one;
+Blackwell has none and takes NVIDIA's only collection (prefill, causal, multi-head rows); V100's tensor cores have no
+FlashAttention-2, and xformers' share of A100's peak stands in.
+
+Form: rate(s) = rate / (1 + (ramp / s)^power), power 1 but for the collections. Passes: the FlashAttention-2 figures of H100 give
+forward and forward + backward, hence the backward's rate relative to the forward's at each shape. It is carried over to
+A100 (same algorithm) and to the other kernels (proxy); head size 256 takes the ratio of 128.
+
+Occupancy: no figure has few blocks. NVIDIA's collections have: causal prefill, multi-head rows. ln(time / work) = a level
+for each length and head size + O(blocks per SM) + the share of the rounding up to whole waves and the block height (128
+or 256 rows) that fit best. A100 takes sglang's collection and Hopper TensorRT-LLM's: each GPU's most regular one (least
+error of this form). Their levels are not used: they write a paged cache besides.
+"""
+import math
+from statistics import median
+
+from hardware_fit.numerics import (beside, errors, fit_positive, hat, held_back, least_absolute, on_knots, rounded,
+                                   split_errors, stated)
+
+BLOCKS = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)  # log2 of blocks per SM
+
+
+def figure(table, source, implementation):
+    return {(r["head_dim"], r["causal"], r["seqlen"]): r["tflops"] for r in table["rows"]
+            if r["source"] == source and r["impl"] == implementation}
+
+
+def backward_over_forward(table):
+    both = figure(table, "fa2-fig-h100", "FlashAttention-2")
+    forward = figure(table, "fa3-fig-h100-fwd", "FlashAttention-2")
+    return {key: 2.5 / (3.5 / both[key] - 1 / forward[key]) / forward[key] for key in both if key in forward}
+
+
+def curve(rows, power=None):
+    """(rate, ramp, power) of [(length, 1 / rate)]."""
+    def time(p, r):
+        return (1 + (p[1] / r[0]) ** (power or p[2])) / p[0]
+    p, _ = fit_positive(time, rows, (1 / min(r[1] for r in rows), 300.0) + (() if power else (1.0,)), restarts=3)
+    return p[0], p[1], power or p[2]
+
+
+def rate(p, seq):
+    return p[0] / (1 + (p[1] / seq) ** p[2])
+
+
+def as_json(p):
+    return {"rate": rounded(p[0]), "ramp": rounded(p[1]), "power": rounded(p[2], 3)}
+
+
+def collection(table, source, gpu):
+    """(head_dim, length, blocks in units of 128 rows, work, seconds) of multi-head rows."""
+    rows = []
+    for r in table["rows"]:
+        if r["source"] == source and r["heads"] == r["kv_heads"] and r["causal"]:
+            work = 2.0 * r["batch"] * r["heads"] * r["seqlen"] ** 2 * r["head_dim"]
+            rows.append((r["head_dim"], r["seqlen"], r["batch"] * r["heads"], work, work / (r["tflops"] * 1e12)))
+    return rows
+
+
+class Occupancy:
+    def __init__(self, rows, gpu, block, waves):
+        self.sms, self.block, self.waves = gpu["sms"], block, waves
+        self.levels = sorted({r[:2] for r in rows})
+        fitted = [r for r in rows if not held_back(*r[:3])]
+        data = []
+        for r in fitted:
+            terms = [(self.levels.index(r[:2]), 1.0)]
+            terms += [(len(self.levels) + i, a) for i, a in hat(BLOCKS, self.log_blocks(r)) if i < len(BLOCKS) - 1]
+            data.append((terms, math.log(r[-1] / r[3]) - self.rounding(r)))
+        count = len(self.levels) + len(BLOCKS) - 1
+        self.values = least_absolute(data, count, [(i, None, 1e-3) for i in range(count)])
+        self.slowdown = self.values[len(self.levels):] + [0.0]
+        self.report = split_errors(self, fitted, [r for r in rows if held_back(*r[:3])])
+
+    def blocks(self, r):
+        return max(r[2] * math.ceil(r[1] / self.block) / self.sms, 2.0 ** BLOCKS[0])
+
+    def log_blocks(self, r):
+        return math.log2(self.blocks(r))
+
+    def rounding(self, r):
+        return self.waves * math.log(math.ceil(self.blocks(r)) / self.blocks(r))
+
+    def level(self, head, seq):
+        return math.exp(self.values[self.levels.index((head, seq))])
+
+    def __call__(self, r):
+        return r[3] * self.level(*r[:2]) * math.exp(on_knots(BLOCKS, self.slowdown, self.log_blocks(r)) +
+                                                    self.rounding(r))
+
+
+def occupancy(table, source, gpu):
+    rows = collection(table, source, gpu)
+    return min((Occupancy(rows, gpu, block, waves) for block in (128, 256) for waves in (0.0, 0.25, 0.5)),
+               key=lambda o: o.report["fit_error"]["median"] + o.report["fit_error"]["p90"] / 3)
+
+
+def occupancy_json(best, source_key, name, **more):
+    return {"source": source_key, **best.report, **more, "note": f"{name}; levels fitted beside it and not used",
+            "block_rows": best.block, "wave_share": best.waves, "log2_blocks_per_sm": list(BLOCKS),
+            "slowdown": [rounded(v, 3) for v in best.slowdown]}
+
+
+def split_passes(both, ratio):
+    """Forward and backward rates of a figure of forward + backward."""
+    forward = {key: value * (1 + 2.5 / ratio[key]) / 3.5 for key, value in both.items()}
+    return forward, {key: value * ratio[key] for key, value in forward.items()}
+
+
+def from_figure(forward, backward, held=True):
+    """rates section and error report; errors are of forward + backward."""
+    rates, fits = [], {}
+    for head, causal in sorted({key[:2] for key in forward}):
+        passes = {}
+        for name, values in (("forward", forward), ("backward", backward)):
+            rows = [(seq, 1 / value) for (d, c, seq), value in sorted(values.items()) if (d, c) == (head, causal)
+                    and not (held and held_back(d, c, seq))]
+            passes[name] = curve(rows, power=1.0)
+        fits[head, causal] = passes
+        rates.append({"head_dim": head, "causal": causal, **{name: as_json(p) for name, p in passes.items()}})
+
+    def predict(r):
+        passes = fits[r[0], r[1]]
+        return 1 / rate(passes["forward"], r[2]) + 2.5 / rate(passes["backward"], r[2])
+    rows = [(*key, 1 / forward[key] + 2.5 / backward[key]) for key in sorted(forward)]
+    return rates, split_errors(predict, [r for r in rows if not held_back(*r[:3])], [r for r in rows if held_back(*r[:3])])
+
+
+def section(kernel, source, report, rates, filled, reason, **more):
+    return {"kernel": kernel, "unit": "TFLOP/s", "source": source, "status": "proxy", "reason": reason, **report, **more,
+            "floor": stated(3, "us", "aic-rule"), "rates": rates, "occupancy": filled}
+
+
+def others(table, sources, rates, gpu):
+    """Collections of many blocks beside the profile's forward rates."""
+    out = []
+    for source in sources:
+        rows = [r for r in collection(table, source, gpu) if r[2] * r[1] >= 16 * 128 * gpu["sms"]]
+        by_head = {r["head_dim"]: r["forward"] for r in rates if r["causal"]}
+        rows = [r for r in rows if r[0] in by_head]
+
+        def predict(r):
+            p = by_head[r[0]]
+            return r[3] / (1e12 * rate((p["rate"], p["ramp"], p["power"]), r[1]))
+        out.append(beside(source, predict, rows))
+    return out
+
+
+def attention_block(table, name, gpu):
+    ratio = backward_over_forward(table)
+    if name == "A100":
+        forward, backward = split_passes(figure(table, "fa2-fig-a100", "FlashAttention-2"), ratio)
+        rates, report = from_figure(forward, backward)
+        filled = occupancy_json(occupancy(table, "aic-a100-sglang", gpu), "aic-attention", "aic-a100-sglang")
+        return section("FlashAttention-2", "fa2-figure, fa3-figure", report, rates, filled,
+                       "the figure gives forward and backward together; split by the ratio of the same kernel on H100",
+                       spread=others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu))
+    if name in ("H100", "H200"):
+        forward = figure(table, "fa3-fig-h100-fwd", "cuDNN")
+        backward = {(d, c, s): v * ratio[min(d, 128), c, s] for (d, c, s), v in forward.items()}
+        rates, report = from_figure(forward, backward)
+        filled = occupancy_json(occupancy(table, "aic-h100-trtllm", gpu), "aic-attention", "aic-h100-trtllm")
+        reason = "no public backward rates of this kernel: FlashAttention-2's ratio of backward to forward is used"
+        if name == "H200":
+            reason = "no figure of this GPU: H100's, which has the same SMs and clocks; " + reason
+        beside_it = ("aic-h100-trtllm", "aic-h100-vllm") if name == "H100" else ("aic-h200-vllm",)
+        return section("cuDNN fused attention", "fa3-figure, fa2-figure", report, rates, filled, reason,
+                       spread=others(table, beside_it, rates, gpu))
+    if name == "V100":
+        forward, backward = split_passes(figure(table, "fa2-fig-a100", "xformers"), ratio)
+        share = 125.0 / 312.0
+        rates, report = from_figure({k: v * share for k, v in forward.items()}, {k: v * share for k, v in backward.items()})
+        filled = occupancy_json(occupancy(table, "aic-a100-sglang", dict(gpu, sms=108)), "aic-attention",
+                                "aic-a100-sglang", status="proxy", reason="no attention measurement on V100: A100's")
+        return section("xformers memory-efficient attention", "fa2-figure, fa3-figure", report, rates, filled,
+                       "no attention measurement on V100: the kernel's share of A100's peak, split as on H100")
+    source = f"aic-{name.lower()}-vllm"
+    best = occupancy(table, source, gpu)
+    whole = figure(table, "fa3-fig-h100-fwd", "cuDNN")
+    rates = []
+    for head in (64, 128):
+        lengths = [seq for d, seq in best.levels if d == head]
+        causal = curve([(seq, 1e12 * best.level(head, seq)) for seq in lengths])
+        # Unmasked: H100's gain of the unmasked over the masked rate at each length.
+        full = curve([(seq, 1e12 * best.level(head, seq) * whole[head, True, min(seq, 16384)] /
+                       whole[head, False, min(seq, 16384)]) for seq in lengths])
+        for is_causal, p in ((False, full), (True, causal)):
+            back = curve([(seq, 1 / (rate(p, seq) * ratio[head, is_causal, min(seq, 16384)])) for seq in lengths])
+            rates.append({"head_dim": head, "causal": is_causal, "forward": as_json(p), "backward": as_json(back)})
+    return section("TensorRT-LLM prefill attention of FlashInfer", "aic-attention, fa2-figure, fa3-figure", best.report, rates,
+                   occupancy_json(best, "aic-attention", source),
+                   "forward, causal only is measured; unmasked and backward by the ratios of the kernels on H100")

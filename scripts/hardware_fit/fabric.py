@@ -1,0 +1,150 @@
+"""Collectives between nodes.
+
+NCCL sends a ring by one of three wire protocols (LL, LL128, Simple) and takes the fastest. A protocol costs base +
+steps, a step between nodes or inside one, in the ratio of NCCL's own latency constants; only Simple has the whole
+bandwidth. A ring of N nodes takes N - 1 steps between nodes a pass; small all_reduces (LL) run on trees of depth
+ceil(log2 N). The NIC's usable rate is the maintainers' figure, not fitted. A protocol that is never the fastest for any
+size from 1 KiB to 16 GiB on 2 to 128 nodes is dropped.
+Two whole nodes can all_reduce by a tree: each sends its bytes once, so that busbw passes the NICs' rate. It is offered
+where a table shows that (H100: AWS p5 and OCI; GH200: CSCS), with a start-up of its own.
+"""
+import math
+from statistics import median
+
+from hardware_fit.network import busbw_factor, nccl_tests, numbers
+from hardware_fit.numerics import (UNIT_S, errors, fit_positive, held_back, proxy, rounded, stated)
+
+USABLE = {100: 12.0, 200: 24.0, 400: 47.0}  # GB/s per NIC by Gb/s (nccl-maintainers)
+
+
+def table_rows(tables, name, op, nodes, local, nics, rate, **how):
+    return [(op, nodes, local, nics * rate * 1e9, size, time)
+            for size, time in nccl_tests(tables / "nccl-tests" / name, **how) if size >= 8]
+
+
+def simai_rows(tables):
+    rows = []
+    text = (tables / "nccl-tests/simai-busbw-ratio-1to128node.txt").read_text().split("## nic_ratio")[1].split("##")[0]
+    for line in text.splitlines()[2:]:
+        cells = line.split(",")
+        for nodes, ratio in zip((2, 4, 8, 16, 32, 64, 128), cells[2:9]):
+            size = float(cells[0])
+            rows.append(("all_reduce", nodes, 8, 8 * 47e9, size,
+                         size * busbw_factor("all_reduce", 8 * nodes) / (8 * 48.5e9) / float(ratio)))
+    return rows
+
+
+def healthy_rows(tables, system):
+    """(op, nodes, ranks a node, NIC bytes/s a node, size, seconds)"""
+    if system == "a100":
+        return (table_rows(tables, "a100-16gpu-2node-allreduce-dgxa100-8xhdr200.txt", "all_reduce", 2, 8, 8, 24) +
+                table_rows(tables, "a100-32gpu-4node-allreduce-dgxa100-8xhdr200.txt", "all_reduce", 4, 8, 8, 24) +
+                table_rows(tables, "a100-16gpu-2node-allreduce-azure-ndv4-hdr200.txt", "all_reduce", 2, 8, 8, 24) +
+                table_rows(tables, "a100-16gpu-2node-allreduce-oci-bmgpub4.txt", "all_reduce", 2, 8, 8, 24))
+    if system == "h100":
+        return (table_rows(tables, "h200-16gpu-2node-allgather-gcp-a3ultra-roce.txt", "all_gather", 2, 8, 8, 47) +
+                table_rows(tables, "h100-128gpu-16node-allreduce-nccl1469-latency.txt", "all_reduce", 16, 8, 8, 47) +
+                simai_rows(tables))
+    if system == "v100":
+        return table_rows(tables, "v100-16gpu-2node-allreduce-dgx1-2x100gbe-roce.txt", "all_reduce", 2, 8, 2, 12,
+                          in_place=True)
+    if system == "gh200":
+        return table_rows(tables, "gh200-8gpu-2node-allreduce-cscs-slingshot.txt", "all_reduce", 2, 4, 4, 24)
+    if system == "b200":
+        return [("all_reduce", 4, 8, 8 * 47e9, float(size), float(size) * busbw_factor("all_reduce", 32) / (float(rate) * 1e9))
+                for size, _, rate in numbers(tables / "nccl-tests/b200-1node-vs-4node-allreduce-mleng.txt",
+                                             r"\s*(\d+)\s+([\d.]+)\s+([\d.]+)") if float(rate) >= 1]
+    return (table_rows(tables, "gb200-128rank-2rack-allreduce-coreweave.txt", "all_reduce", 2, 64, 64, 47) +
+            table_rows(tables, "gb200-1440gpu-20rack-allreduce-coreweave.txt", "all_reduce", 20, 72, 72, 47))
+
+
+def pair_rows(tables, system):
+    if system == "h100":
+        return (table_rows(tables, "h100-16gpu-2node-allreduce-aws-p5-efa3200.txt", "all_reduce", 2, 8, 8, 47) +
+                table_rows(tables, "h100-16gpu-2node-allreduce-oci-rdma.txt", "all_reduce", 2, 8, 8, 47))
+    return []
+
+
+def step_time(p, i, row, nccl):
+    op, nodes, local = row[:3]
+    depth = math.ceil(math.log2(nodes)) if i == 0 and op == "all_reduce" else nodes - 1
+    return (2 if op == "all_reduce" else 1) * depth * p[3 * i + 1] * (1 + (local - 1) * nccl[i])
+
+
+def ring_times(p, row, ring, in_node, nccl, free_share):
+    op, nodes, local, rails, size = row[:5]
+    times = []
+    for i in range(len(p) // 3):
+        share = min(p[3 * i + 2], 1.0) if i < 2 or free_share or i == 3 else 1.0
+        seconds = size * busbw_factor(op, nodes * local) / min(rails, ring)
+        if i == 3:
+            if op != "all_reduce" or nodes != 2:
+                continue
+            seconds = max(size / rails, size * busbw_factor(op, nodes * local) / in_node)
+        times.append((p[3 * i] + step_time(p, i, row, nccl)) * UNIT_S + seconds / share)
+    return times
+
+
+def fit_ring(tables, table, system, ring, in_node):
+    """Protocol lines of the fabric, fitted with the NIC rate and the NVLink ring's busbw (bytes/s) held fixed."""
+    latency = table["nccl_tuning"]["hw_latency_us"]
+    nccl = [a / b for a, b in zip(latency["NVLINK"]["Ring"], latency["NET"]["Ring"])]
+    nccl.append(latency["NVLINK"]["Tree"][2] / latency["NET"]["Tree"][2])
+    rows = healthy_rows(tables, system)
+    tree = system == "gh200"
+    free_share = system == "gb200"
+    start = (30.0, 2.0, 0.05, 40.0, 3.0, 0.5, 80.0, 8.0, 0.9) + ((80.0, 8.0, 0.9) if tree else ())
+    fitted = [r for r in rows if not held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
+    held = [r for r in rows if held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
+
+    def time(p, r):
+        return min(ring_times(p, r, ring, in_node, nccl, free_share))
+    p, _ = fit_positive(time, fitted, start, restarts=3)
+    pairs = pair_rows(tables, system)
+    if pairs:
+        # Start-up only: its bandwidth is the slower of the NICs and the switch.
+        own = [r for r in pairs if not held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
+        large = [r for r in own if r[4] >= 1 << 20]
+        q, _ = fit_positive(lambda q, r: ring_times([1e9, 1, 1] * 3 + [q[0], 0.0, q[1]], r, ring, in_node, nccl, True)[-1],
+                            large, (80.0, 0.9), restarts=3)
+        p = list(p) + [q[0], 0.0, q[1]]
+        fitted += own
+        held += [r for r in pairs if held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
+    fastest = set()
+    for op in ("all_reduce", "all_gather"):
+        for nodes in (2, 4, 8, 16, 32, 64, 128):
+            for power in range(10, 35):
+                times = ring_times(p, (op, nodes, rows[0][2], rows[0][3], float(1 << power)), ring, in_node, nccl,
+                                   free_share)
+                fastest.add(times.index(min(times)))
+    protocols = []
+    for i, name in enumerate(("LL", "LL128", "Simple", "two-node tree")[:len(p) // 3]):
+        if i not in fastest:
+            continue
+        share = 1.0 if i == 2 and not free_share else rounded(min(p[3 * i + 2], 1.0))
+        protocols.append({"name": name, "base": rounded(p[3 * i]), "nic_hop": rounded(p[3 * i + 1]),
+                          "nvlink_hop": rounded(p[3 * i + 1] * nccl[i]), "bandwidth_share": share,
+                          "all_reduce_tree": i == 0, **({"two_node_tree": True} if i == 3 else {})})
+    report = {"rows": len(fitted), "fit_error": errors(lambda r: time(p, r), fitted)}
+    if held:
+        report["held_back"] = {"rows": len(held), **errors(lambda r: time(p, r), held)}
+    return {**report, "protocols": protocols}
+
+
+def send_latency(tables):
+    small = [float(time) for _, _, size, time in
+             numbers(tables / "nccl-tests/h100-dgx-sendrecv-vidur.txt", r"\s*(2)\s+(1)\s+(\d+)\s+([\d.]+)\s")
+             if float(size) <= 65536]
+    return proxy(median(small), "us", "vidur", "one H100 fabric that is not named, messages up to 64 KiB", rows=len(small))
+
+
+def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, reason=None, rate=None):
+    note = {"status": "proxy", "reason": reason} if reason else {}
+    return {
+        "tier": f"{nics} x {gigabits} Gb/s, one rail a NIC",
+        "nics_per_node": stated(nics, "count", nics_source),
+        "nic_bandwidth": stated(rate or USABLE[gigabits], "GB/s", "nccl-maintainers"),
+        "send_latency": send_latency(tables),
+        "ring": {"source": ring_source, **note, **ring},
+        "sm_share": stated(0.02, "share of SMs", "calculon"),
+    }

@@ -1,0 +1,259 @@
+"""Matrix products: efficiency surface, waves of tiles, sustained rate.
+
+Source: the burst grid whose rates lie nearest to the sustained collection of the same GPU (vidur) on the shapes both
+have, all dimensions >= 1024 and above 60 GFLOP; where a GPU has one grid, that. The others are shown beside it.
+
+Form: time = outputs k / (peak e) * exp(S(waves, k) + N(n) + M(m)), S on a coarse grid of knots, N and M for narrow
+operands; outputs partly rounded up to whole waves of the best tile, by the share of 0, 1/4, 1/2, 3/4 that fits best
+(waves show on A100, hardly on Hopper and Blackwell). Knots at k = 64 continue the line in k through 512 and 1024: no
+table has shorter products.
+Where kernels of 100 ms and more run slower than those of 0.3 to 3 ms, S comes from kernels of at most 3 ms, or less where
+the rates fall by more than 15 % from one band of durations to the next: longer ones meet the power limit. What they lose
+is L(seconds), for isolated kernels only. Elsewhere S comes from all.
+
+Sustained over burst: a training step is seconds of work under the power limit. Where long kernels slow down, as above, it is the median same-shape ratio sustained / burst; else 1. A GPU without
+a sustained collection takes that of the nearest GPU that has one, since the mechanism is the same; its range reaches 1.
+
+Accumulation: no table has products that add to fp32 outputs. The fitted ramp in k (two-constant fit on the same rows) is
+the time a tile spends outside its k loop. Against the time its 2-byte outputs take to memory at 0.8 of the bandwidth,
+that is the share of output traffic that the loop does not hide; the same share of the extra traffic is charged.
+
+8-bit: training takes cuBLAS products, of which only best shapes are public: their ratio to the best 16-bit shape of the
+same list. The rows of another library are shown beside it; they are no bound and gate nothing.
+"""
+import math
+from statistics import median
+
+from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, measured, on_knots,
+                                   proxy, quantile, rounded, split_errors, stated)
+
+TILES = ((256, 256, 0.97), (256, 128, 1.0), (128, 256, 1.0), (192, 128, 0.97), (128, 192, 0.97), (128, 128, 0.95),
+         (256, 64, 0.88), (64, 256, 0.88), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.65))
+WAVES = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # log2 of outputs / (128 x 128 x SMs)
+DEPTHS = tuple(math.log2(k) for k in (512, 1024, 2048, 8192, 65536))
+NARROW_N = tuple(math.log2(n) for n in (512, 768, 1024, 2048, 4096))
+NARROW_M = tuple(math.log2(m) for m in (1024, 2048, 8192))
+BANDS = (1e-4, 3e-4, 1e-3, 3e-3)
+LONG = (-3.0, -2.5, -2.0, -1.0)
+
+
+def gemm_rows(table, prefix, least=512):
+    groups = {}
+    for row in table["rows"]:
+        if row["source"].startswith(prefix) and row["batch"] == 1 and min(row["m"], row["n"], row["k"]) >= least:
+            if prefix.startswith("aic") and row["source"] != prefix:
+                continue
+            seconds = 2.0 * row["m"] * row["n"] * row["k"] / (row["tflops"] * 1e12)
+            groups.setdefault((row["m"], row["n"], row["k"]), []).append(seconds)
+    return [(*shape, median(times)) for shape, times in sorted(groups.items())]
+
+
+def same_shape_ratios(sustained, burst):
+    times = {row[:3]: row[3] for row in burst}
+    return [times[row[:3]] / row[3] for row in sustained
+            if row[:3] in times and min(row[:3]) >= 1024 and 2.0 * row[0] * row[1] * row[2] > 60e9]
+
+
+class Surface:
+    """The fitted form; calling it with (m, n, k, ...) gives burst seconds."""
+
+    def __init__(self, gpu, wave_share):
+        self.gpu, self.wave_share = gpu, wave_share
+        self.values, self.long = [], None
+        self.floor = 0.0
+
+    def outputs(self, m, n):
+        best = min(math.ceil(math.ceil(m / tm) * math.ceil(n / tn) / self.gpu["sms"]) * self.gpu["sms"] * tm * tn / rate
+                   for tm, tn, rate in TILES)
+        return (m * n) * (best / (m * n)) ** self.wave_share
+
+    def at_peak(self, row):
+        m, n, k = row[:3]
+        unit = 16384.0 * self.gpu["sms"]
+        return 2.0 * max(self.outputs(m, n), 0.25 * unit) * k / (self.gpu["peak"]["bf16"] * 1e12)
+
+    def terms(self, row):
+        m, n, k = row[:3]
+        waves = hat(WAVES, math.log2(m * n / (16384.0 * self.gpu["sms"])))
+        depth = hat(DEPTHS, math.log2(k))
+        out = [(i * len(WAVES) + j, a * b) for i, a in depth for j, b in waves]
+        first = len(WAVES) * len(DEPTHS)
+        for knots, value in ((NARROW_N, n), (NARROW_M, m)):
+            out += [(first + i, a) for i, a in hat(knots, math.log2(value)) if i < len(knots) - 1]
+            first += len(knots) - 1
+        return out
+
+    def fit(self, rows):
+        count = len(WAVES) * len(DEPTHS) + len(NARROW_N) + len(NARROW_M) - 2
+        ties = [(i * len(WAVES) + j, i * len(WAVES) + j + 1, 0.02) for i in range(len(DEPTHS)) for j in
+                range(len(WAVES) - 1)]
+        ties += [(i * len(WAVES) + j, (i + 1) * len(WAVES) + j, 0.02) for i in range(len(DEPTHS) - 1) for j in
+                 range(len(WAVES))]
+        ties += [(i, None, 0.02) for i in range(len(WAVES) * len(DEPTHS), count)]
+        data = [(self.terms(row), math.log(row[-1] / self.at_peak(row))) for row in rows]
+        self.values = least_absolute(data, count, ties)
+        self.floor = min(row[-1] for row in rows) if not self.floor else self.floor
+        return self
+
+    def short(self, row):
+        return self.at_peak(row) * math.exp(sum(a * self.values[i] for i, a in self.terms(row)))
+
+    def fit_long(self, rows):
+        data = [(hat(LONG, math.log10(s)), math.log(row[-1] / s)) for row in rows if (s := self.short(row)) > 1e-3]
+        if len(data) > 20:
+            self.long = least_absolute([([(i - 1, a) for i, a in terms if i > 0], y) for terms, y in data], len(LONG) - 1,
+                                       [(i, None, 0.02) for i in range(len(LONG) - 1)])
+            self.long = [0.0] + self.long
+
+    def __call__(self, row):
+        m, n, k = row[:3]
+        math_s = self.short(row)
+        if self.long:
+            math_s *= math.exp(on_knots(LONG, self.long, math.log10(math_s)))
+        return max(self.floor, math_s, 2.0 * m * n * k / (self.gpu["peak"]["bf16"] * 1e12),
+                   2.0 * (m * k + k * n + m * n) / (0.8 * self.gpu["bandwidth"] * 1e9))
+
+    def json(self):
+        grid = [self.values[i * len(WAVES):(i + 1) * len(WAVES)] for i in range(len(DEPTHS))]
+        best = min(min(line) for line in grid)
+        shallow = []
+        for first, second in zip(grid[0], grid[1]):
+            t512, t1024 = 512 * math.exp(first), 1024 * math.exp(second)
+            slope = max((t1024 - t512) / 512, 0.0)
+            start = max(t512 - 512 * slope, 0.0)
+            shallow.append(math.log((start + 64 * slope) / 64))
+        n0 = len(WAVES) * len(DEPTHS)
+        m0 = n0 + len(NARROW_N) - 1
+
+        def plain(values):
+            return [rounded(v, 3) if abs(v) >= 5e-4 else 0.0 for v in values]
+
+        out = {"efficiency": math.exp(-best), "surface": {
+            "log2_waves": list(WAVES), "log2_k": [6.0] + [rounded(k, 6) for k in DEPTHS],
+            "slowdown": [plain([v - best for v in line]) for line in [shallow] + grid]},
+            "narrow_n": {"log2_n": [rounded(n, 6) for n in NARROW_N], "slowdown": plain(self.values[n0:m0]) + [0.0]},
+            "narrow_m": {"log2_m": [rounded(m, 6) for m in NARROW_M], "slowdown": plain(self.values[m0:]) + [0.0]}}
+        if self.long:
+            out["long_kernel"] = {"log10_s": list(LONG), "slowdown": plain(self.long)}
+        if self.wave_share:
+            out["tiles"] = {"wave_share": self.wave_share,
+                            "list": [{"m": m, "n": n, "relative": rate} for m, n, rate in TILES]}
+        return out
+
+
+def slows(rows):
+    """Whether long kernels meet the power limit."""
+    def rate(low, high):
+        return median([row[0] * row[1] * row[2] / row[3] for row in rows
+                       if low <= row[3] < high and min(row[:3]) >= 1024])
+    return rate(0.1, 1e9) < rate(0.3e-3, 3e-3)
+
+
+def plateau(rows):
+    return median([row[0] * row[1] * row[2] / row[3] for row in rows
+                   if min(row[:3]) >= 1024 and 2.0 * row[0] * row[1] * row[2] > 60e9])
+
+
+def last_band(rows):
+    """The longest kernels that the power limit does not visibly slow."""
+    before = None
+    for low, high in zip(BANDS, BANDS[1:]):
+        rates = [r[0] * r[1] * r[2] / r[3] for r in rows if low <= r[3] < high and min(r[:3]) >= 1024]
+        if before and rates and median(rates) < 0.85 * before:
+            return low
+        before = median(rates) if rates else before
+    return BANDS[-1]
+
+
+def two_constants(rows, gpu):
+    """(start in us, efficiency, ramp in k) without surface, and the time function."""
+    def time(p, r):
+        m, n, k = r[:3]
+        return max(p[0] * UNIT_S, 2.0 * m * n * (k + p[2]) / (gpu["peak"].get("bf16", gpu["peak"]["fp16"]) * 1e12 * min(p[1], 1.0)),
+                   2.0 * (m * k + k * n + m * n) / (0.8 * gpu["bandwidth"] * 1e9))
+    p, _ = fit_positive(time, rows, (4.0, 0.8, 100.0))
+    return p, lambda row: time(p, row)
+
+
+def accumulation(rows, gpu):
+    (_, efficiency, ramp), _ = two_constants(rows, gpu)
+    loop = 2.0 * ramp / (gpu["peak"].get("bf16", gpu["peak"]["fp16"]) * 1e12 * min(efficiency, 1.0))
+    share = loop / (2.0 / (0.8 * gpu["bandwidth"] * 1e9))
+    return proxy(min(share, 1.0), "share of extra traffic", "aic-gemm" if len(rows) > 200 else "deepbench",
+                 "no table has products that add to fp32 outputs; the ramp in k over the time of the 2-byte outputs",
+                 rows=len(rows), range=[0.0, 1.0])
+
+
+def sustained_ratio(table, chosen, grid, sustained_prefix):
+    if slows(grid):
+        pairs = same_shape_ratios(gemm_rows(table, sustained_prefix), grid)
+        spread = [abs(x / median(pairs) - 1) for x in pairs]
+        return measured(median(pairs), "ratio", "vidur", len(pairs),
+                        {"median": rounded(median(spread), 2), "p90": rounded(quantile(spread, 0.9), 2)},
+                        range=[rounded(quantile(pairs, 0.1)), 1.0],
+                        note="same shapes above 60 GFLOP in a sustained collection; long kernels of the grid slow too")
+    pairs = same_shape_ratios(gemm_rows(table, sustained_prefix), grid)
+    return stated(1.0, "ratio", "aic-gemm", rows=len([r for r in grid if r[3] >= 0.1]),
+                  range=[rounded(min(1.0, median(pairs))), 1.0],
+                  note="kernels of 100 ms and more run as fast as short ones in this grid: no power limit visible; the "
+                       "range reaches down to the sustained collection")
+
+
+def best_shapes(table, name, dtype):
+    return next(r["tflops"] for r in table["rows"] if r["source"] == "mamf" and r["gpu"].startswith(name)
+                and r["dtype"].startswith(dtype))
+
+
+def fit_gemm(table, gpu, grids, sustained):
+    """The gemm section; `sustained`: the vidur prefix, or a finished constant that stands in for one."""
+    candidates = {prefix: gemm_rows(table, prefix) for prefix in grids}
+    chosen = grids[0]
+    if isinstance(sustained, str):
+        collection = gemm_rows(table, sustained)
+        chosen = min(grids, key=lambda g: abs(math.log(median(same_shape_ratios(collection, candidates[g])))))
+    rows = candidates[chosen]
+    fitted = [r for r in rows if not held_back(*r[:3])]
+    held = [r for r in rows if held_back(*r[:3])]
+    limited = slows(rows)
+    limit = last_band(fitted) if limited else math.inf
+    short = [r for r in fitted if r[3] < limit]
+    floor = gpu["gemm_floor"] * UNIT_S
+    models = []
+    for share in (0.0, 0.25, 0.5, 0.75):
+        model = Surface(gpu, share)
+        model.floor = floor
+        models.append(model.fit(short))
+    model = min(models, key=lambda m: errors(m, fitted)["median"])
+    if limited:
+        model.fit_long(fitted)
+    shape = model.json()
+    report = split_errors(model, fitted, held)
+    efficiency = shape.pop("efficiency")
+    level = plateau(rows)
+    ratios = [plateau(other) / level for other in candidates.values()] + [1.0]
+    best = gpu.get("best_shape")
+    if best:
+        ratios.append(best_shapes(table, best, "bf16") / (gpu["peak"]["bf16"] * efficiency))
+    out = {"source": "aic-gemm", **report}
+    others = [beside(name, model, other) for name, other in candidates.items() if name != chosen]
+    if isinstance(sustained, str):
+        others.append(beside(sustained + " (sustained)", model, collection))
+    if others:
+        out["spread"] = others
+    out["floor"] = stated(gpu["gemm_floor"], "us", "aic-launch")
+    out["burst_efficiency"] = measured(efficiency, "share of dense peak", "aic-gemm", report["rows"], report["fit_error"],
+                                       range=[rounded(efficiency * min(ratios)), rounded(min(1.0, efficiency * max(ratios)))])
+    out["sustained_over_burst"] = sustained_ratio(table, chosen, rows, sustained) if isinstance(sustained, str) \
+        else sustained
+    out["memory_share"] = stated(0.8, "share of HBM bandwidth", "aic-rule")
+    out.update(shape)
+    out["accumulate_exposed"] = accumulation([r for r in fitted if r[3] < BANDS[-1]], gpu)
+    if gpu["peak"].get("fp8"):
+        ratio = best_shapes(table, gpu["best_fp8"], "fp8") / best_shapes(table, gpu["best_bf16"], "bf16")
+        out["fp8_over_bf16"] = proxy(ratio, "ratio", "mamf", "best shapes of both precisions, sustained", rows=2,
+                                     range=[1.0, 2.0])
+        rows8 = gemm_rows(table, chosen.split("-")[0] + "-" + chosen.split("-")[1] + "-vllm-fp8")
+        if rows8:
+            out["fp8_over_bf16"]["spread"] = [beside("vLLM CUTLASS products", lambda r: model(r) / ratio, rows8)]
+        out["fp8_cast_share"] = proxy(0.8, "share of HBM bandwidth", "aic-rule", "casts stream like any kernel")
+    return out, chosen, model

@@ -1,0 +1,95 @@
+"""Memory-bound kernels.
+
+Floor: 3 us in front of every kernel (aic-rule). Share of HBM bandwidth: elementwise = median of vidur's residual add
+where the traffic is at least eight times the L2 (below that the rates are
+still falling; H100's rows end earlier, so it takes the best streaming kernel of such size).
+Eager PyTorch rows (LLMCompass) carry tens of us of host time a call:
+t = floor + bytes / (share bandwidth) is fitted and only the share kept; row lengths up to 8192, those of training.
+An op without a measurement takes its nearest relative, and says so.
+Blackwell: no public kernel measurement; it takes H100's shares. V100: NeuSight's fp32 kernels.
+"""
+import math
+from statistics import median
+
+from hardware_fit.numerics import UNIT_S, fit_positive, measured, proxy, quantile, rounded, stated
+
+def eager_share(table, op, bandwidth, keep):
+    rows = []
+    for r in table["memory_bound"]["rows"]:
+        if r["op"] == op and "LLMCompass" in r["source"]:
+            dims = [int(x) for x in r["shape"].split("x")]
+            if keep(dims):
+                size = 4.0 * math.prod(dims)
+                rows.append((size, size / (r["GBps"] * 1e9)))
+    p, error = fit_positive(lambda p, r: p[0] * UNIT_S + r[0] / (min(p[1], 1.0) * bandwidth), rows, (30.0, 0.6))
+    return min(p[1], 1.0), len(rows), error
+
+
+def add_share(table, gpu, l2_bytes):
+    fractions = [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == "residual add"
+                 and r["gpu"] == gpu and 6.0 * r["tokens"] * r["hidden"] >= 8 * l2_bytes]
+    return fractions
+
+
+def median_share(fractions, source, **more):
+    middle = median(fractions)
+    spread = [abs(x / middle - 1) for x in fractions]
+    return measured(middle, SHARE, source, len(fractions),
+                    {"median": rounded(median(spread), 2), "p90": rounded(quantile(spread, 0.9), 2)}, **more)
+
+
+SHARE = "share of HBM bandwidth"
+
+
+def quack(table, op, implementation, lengths):
+    return [r["frac_of_peak"] for r in table["memory_bound"]["quack_h100"]
+            if r["op"] == op and r["impl"] == implementation and r["shape"] in [f"(32K, {n})" for n in lengths]]
+
+
+def memory_block(table, gpu):
+    a100 = 2039e9
+    gelu = measured(*(lambda s, n, e: (s, SHARE, "llmcompass", n, e))(
+        *eager_share(table, "GELU", a100, lambda dims: dims[0] >= 1 << 24)))
+    ops = {}
+    if gpu == "A100":
+        ops["add"] = median_share(add_share(table, "A100-80GB", 40 << 20), "vidur")
+        ops["gelu"] = gelu
+        for name, op in (("layernorm", "layernorm"), ("softmax", "softmax")):
+            share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= 8192)
+            ops[name] = measured(share, SHARE, "llmcompass", count, error)
+        fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"]
+                if r["op"] == "softmax" and r["dtype"] == "fp32" and "A100" in r["gpu"]]
+        entropy = proxy(median(fp32), SHARE, "neusight",
+                        "passes over fp32 rows; the nearest measured kernel is fp32 softmax")
+    else:
+        ops["add"] = proxy(median(quack(table, "RMSNorm", "QuACK", ("4K", "8K", "16K"))), SHARE, "quack",
+                           "no H100 elementwise measurement far beyond the L2; tuned RMSNorm, one read and one write")
+        ops["gelu"] = proxy(gelu["value"], SHARE, "llmcompass",
+                            "no H100 measurement; A100's share of its HBM bandwidth")
+        ops["layernorm"] = proxy(median(quack(table, "RMSNorm", "cuDNN", ("1K", "2K", "4K", "8K", "16K"))), SHARE,
+                                 "quack", "no H100 LayerNorm measurement; cuDNN RMSNorm, row lengths 1k to 16k")
+        ops["softmax"] = median_share(quack(table, "Softmax", "torch.compile", ("1K", "2K", "4K", "8K")), "quack",
+                                      note="torch.compile, row lengths 1k to 8k")
+        entropy = proxy(median(quack(table, "Cross-Entropy", "torch.compile", ("8K", "16K", "32K", "65K"))), SHARE,
+                        "quack",
+                        "passes over fp32 rows; the nearest measured kernel is the whole compiled cross-entropy")
+    # 4 x 16 x 2048 x 2048 probabilities in 1.2 ms: 2 bytes read, 2 written, 1 of mask.
+    ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / a100, SHARE, "cookbook",
+                           "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
+                           rows=1)
+    for op in ("ce_max", "ce_sum", "ce_loss", "ce_backward"):
+        ops[op] = entropy
+
+    def like(op, other, reason):
+        ops[op] = proxy(ops[other]["value"], SHARE, ops[other]["source"], reason)
+
+    for op in ("bias_gelu", "gelu_backward", "bias_gelu_backward"):
+        like(op, "gelu", "as gelu: same streaming kernel with another operand")
+    like("layernorm_backward", "layernorm", "as layernorm: no public measurement")
+    like("bias_gradient", "layernorm", "as layernorm: row-wise read with a column reduction")
+    like("softmax_backward", "softmax", "as softmax: no public measurement")
+    like("bias_dropout_add", "dropout", "as dropout: the random numbers decide")
+    like("dropout_backward", "add", "as add: multiplies by the stored mask, draws nothing")
+    like("adamw", "add", "no public measurement; seven streams of an elementwise kernel")
+    like("default", "add", "copies, casts, fills, gathers and reductions: streams like add")
+    return {"floor": stated(3, "us", "aic-rule"), "shares": ops}

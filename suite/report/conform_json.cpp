@@ -1,0 +1,25 @@
+#include "suite/report/conform_json.h"
+
+namespace benchsuite {
+
+std::string_view word_of(ConformRow::Required required) {
+  return required == ConformRow::Required::bits ? "bits" : "tolerance";
+}
+
+Json to_json(const ConformReport& report) {
+  Json rows = Json::array();
+  for (const ConformRow& row : report.rows) {
+    Json json{{"id", row.id},
+              {"layout", row.layout},
+              {"against", row.against},
+              {"max_abs_loss", row.max_abs_loss},
+              {"max_rel_grad_norm", row.max_rel_grad_norm},
+              {"required", word_of(row.required)},
+              {"verdict", row.pass ? "PASS" : "FAIL"}};
+    if (!row.note.empty()) json["note"] = row.note;
+    rows.push_back(std::move(json));
+  }
+  return {{"steps", report.steps}, {"configurations", std::move(rows)}};
+}
+
+}  // namespace benchsuite
