@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 constexpr double kPlateauShare = 0.7, kRampShare = 0.5, kOnPlateau = 0.8;
-constexpr double kLatencyTimes = 5, kNoteLatencyTimes = 2.5;
+constexpr double kLatencyTimes = 8, kNoteLatencyTimes = 2.5;
 constexpr std::int64_t kSmall = 16 << 10;
 constexpr double kCliffShare = 0.5, kDipShare = 0.6;
 constexpr std::int64_t kBandwidthFrom = 64 << 10;  // cliffs and dips below this are latency noise
@@ -133,29 +133,31 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
   const double asymptote = static_cast<double>(kHuge) * factor / *expected_seconds(hardware, out.reading, kHuge);
   const auto expected_busbw = [&](std::size_t i) { return static_cast<double>(rows[i].size) * factor / out.expected[i]; };
 
-  std::vector<double> small, large_ratio, large_busbw, middle;
+  std::vector<double> small, middle;
   const std::int64_t largest = rows.back().size;
+  std::size_t plateau_at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double slower = rows[i].seconds / out.expected[i];
     if (rows[i].size <= kSmall)
       small.push_back(slower);
     else if (rows[i].size >= largest / 4) {
-      large_ratio.push_back(1 / slower);
-      large_busbw.push_back(rows[i].busbw);
+      if (1 / slower > out.plateau.value_or(0)) {
+        out.plateau = 1 / slower;
+        out.plateau_busbw = rows[i].busbw;
+        plateau_at = i;
+      }
     } else {
       middle.push_back(slower);
     }
   }
-  if (!large_ratio.empty()) {
-    out.plateau = median(large_ratio);
-    out.plateau_busbw = median(large_busbw);
-    const double threshold = expected_busbw(rows.size() - 1) >= kOnPlateau * asymptote ? kPlateauShare : kRampShare;
+  if (out.plateau) {
+    const double threshold = expected_busbw(plateau_at) >= kOnPlateau * asymptote ? kPlateauShare : kRampShare;
     if (*out.plateau < threshold) {
       out.findings.push_back(plateau_signature(hardware, out.reading, out.plateau_busbw, out.plateau_busbw / *out.plateau,
-                                               largest));
+                                               rows[plateau_at].size));
     } else if (*out.plateau < 0.9) {
       out.notes.push_back(fmt::format("{} is {} % of the profile's at {}: within the profiles' error, but look at it{}",
-                                      gigabytes(out.plateau_busbw), significant(100 * *out.plateau, 2), size_text(largest),
+                                      gigabytes(out.plateau_busbw), significant(100 * *out.plateau, 2), size_text(rows[plateau_at].size),
                                       out.reading.nodes > 1 && hardware.nics_per_node > 1
                                           ? fmt::format(" (one NIC of {} missing would cost {} %)", hardware.nics_per_node,
                                                         significant(100.0 / hardware.nics_per_node, 2))

@@ -46,8 +46,12 @@ std::string in_letters(const std::string& each, bool sequence_parallel) {
 }
 
 double outside_bytes(const TrainConfig& config, const Program& program) {
+  // Each arena in use is rounded up to whole segments of the allocator: at most one segment each.
+  std::int64_t arenas = 0;
+  for (const std::uint64_t bytes : program.arena_bytes) arenas += bytes > 0 ? 1 : 0;
   return static_cast<double>(config.stack.context_bytes) +
-         static_cast<double>(config.stack.communicator_bytes) * static_cast<double>(program.groups.size());
+         static_cast<double>(config.stack.communicator_bytes) * static_cast<double>(program.groups.size()) +
+         static_cast<double>(config.stack.segment_bytes * arenas);
 }
 
 }  // namespace

@@ -68,10 +68,23 @@ class TextReader {
       at = end + 1;
     }
     close();
+    agree();
     return std::move(out_);
   }
 
  private:
+  /// A log is of one job: where some tables tell its ranks and all that do agree, they tell the others'.
+  void agree() {
+    int known = 0;
+    for (const CollectiveTable& table : out_.tables) {
+      if (!table.ranks_known()) continue;
+      if (known != 0 && known != table.ranks_low) return;
+      known = table.ranks_low;
+    }
+    for (CollectiveTable& table : out_.tables)
+      if (table.ranks_low <= known && known <= table.ranks_high) table.ranks_low = table.ranks_high = known;
+  }
+
   void read_line(const std::string& line) {
     std::vector<std::string_view> tokens = tokens_of(line);
     if (tokens.empty()) return;
@@ -119,7 +132,7 @@ class TextReader {
       header_.op = collective_name(tokens[3]);
     } else if (is(0, "nccl-tests") && is(1, "version")) {
       header_.software = "nccl-tests";
-      for (std::size_t i = 2; i < tokens.size(); ++i) header_.software += " " + std::string(tokens[i]);
+      for (std::size_t i = 2; i < tokens.size(); ++i) header_.software.append(" ").append(tokens[i]);
     } else if (is(0, "Rank") && tokens.size() > 6) {
       read_device(tokens);
     } else if (is(0, "Out") && is(1, "of") && is(2, "bounds") && is(3, "values") && tokens.size() > 5) {
@@ -138,8 +151,10 @@ class TextReader {
       if (tokens[i] == "on" && tokens[i + 2] == "device") header_.hosts.insert(std::string(tokens[i + 1]));
       if (!tokens[i].starts_with("[")) continue;
       header_.gpu.clear();
-      for (std::size_t j = i + 1; j < tokens.size(); ++j)
-        header_.gpu += (header_.gpu.empty() ? "" : " ") + std::string(tokens[j]);
+      for (std::size_t j = i + 1; j < tokens.size(); ++j) {
+        if (!header_.gpu.empty()) header_.gpu += ' ';
+        header_.gpu += tokens[j];
+      }
       break;
     }
   }

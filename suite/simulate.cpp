@@ -104,8 +104,7 @@ std::vector<CommunicationTime> expected_communication(const TrainConfig& config)
 void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
   const Layout& layout = config.layout;
   // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need not do.
-  const FlopsFormula formula = layout.attention == AttentionKernel::flash ? FlopsFormula::gpt_causal_v1
-                                                                          : FlopsFormula::gpt_full_v1;
+  const FlopsFormula formula = flops_formula_of(config.model.family, layout.attention == AttentionKernel::flash);
   const FlopsCount model = model_flops(config.model, layout, formula);
   result.flops_model = model.total();
   result.flops_hardware = hardware_flops(config.model, layout, formula).total();
@@ -156,7 +155,8 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
     std::this_thread::sleep_for(std::chrono::duration<double>(options.injection.delay_s));
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement);
+  const CostModel costs(hardware, placement,
+                        host_cost(hardware, config.stack.cuda_graphs, config.stack.step_fixed_s));
   const RecordedWorld recorded = record_world(config, costs, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);

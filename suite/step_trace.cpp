@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "engine/core/error.h"
 #include "suite/report/trace.h"
 
 namespace benchsuite {

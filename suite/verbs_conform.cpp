@@ -5,9 +5,10 @@
 #include <cstdio>
 #include <fstream>
 
-#include "suite/conform_html.h"
-#include "suite/conform_json.h"
+#include "suite/conform.h"
 #include "suite/outcome.h"
+#include "suite/report/conform_html.h"
+#include "suite/report/conform_json.h"
 
 namespace benchsuite {
 

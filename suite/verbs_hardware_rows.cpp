@@ -171,6 +171,7 @@ class Reader {
     if (!memory_op(text_of(row, "op"), kind)) return leave_out("of an op that the model has under no such name");
     OpShape shape = memory_shape(kind, type, whole_of(row, "rows"), std::max<std::int64_t>(1, whole_of(row, "cols")));
     if (const auto out_type = dtype_of(text_of(row, "out_dtype"))) shape.out_dtype = *out_type;
+    shape.stores_mask = flag_of(row, "stores_mask");
     MeasuredRow out;
     out.family = text_of(row, "op") + " " + std::string(name_of(type));
     out.source = text_of(row, "source");

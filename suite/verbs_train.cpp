@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "engine/model/flops.h"
 #include "engine/train/host_peak.h"
@@ -50,15 +51,19 @@ class Narrator {
     const Layout& layout = plan_.config.layout;
     const ModelConfig& model = plan_.config.model;
     peak_ = measure_host_peak();
-    flops_ = model_flops(model, layout, FlopsFormula::gpt_causal_v1).total();
-    if (!plan_.log.empty()) log_ = EventLog(plan_.log);
+    flops_ = model_flops(model, layout, flops_formula_of(model.family, true)).total();
+    if (!plan_.log.empty()) {
+      std::error_code ignored;  // a folder that can't be made shows as a log that can't be written
+      std::filesystem::create_directories(std::filesystem::path(plan_.log).parent_path(), ignored);
+      log_ = EventLog(plan_.log);
+    }
     say("train  {}: tp {} x pp {} x dp {}, {} rank{} as {}, {}, {} steps of {} samples of {} tokens", model.name, layout.tp,
         layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s", processes_ ? "processes" : "threads",
         name_of(layout.precision), plan_.steps, layout.global_batch, model.seq);
     say("data   {}: {} samples an epoch; {} windows that fill no batch and {} tokens that fill no window are dropped",
         plan_.data.path, run.data().samples_per_epoch(), run.data().dropped_windows(), run.data().dropped_tokens());
     say("host   peak {:.1f} GFLOP/s, measured by fp32 matrix products on all cores; MFU is model FLOPs ({}) over it",
-        peak_ * 1e-9, id_of(FlopsFormula::gpt_causal_v1));
+        peak_ * 1e-9, id_of(flops_formula_of(model.family, true)));
     log_.append({{"event", "start"},
                  {"suite_version", kSuiteVersion},
                  {"engine_commit", engine_commit()},

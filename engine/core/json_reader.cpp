@@ -8,7 +8,41 @@
 
 namespace benchsuite {
 
+namespace {
+
+/// Deeper than any file of ours; what works on a tree recursively must not exhaust the stack on a hostile one.
+constexpr int kDeepest = 100;
+
+bool nests_too_deeply(const std::string& text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (quoted) {
+      if (letter == '\\') ++i;
+      quoted = letter != '"';
+    } else if (letter == '"') {
+      quoted = true;
+    } else if (letter == '/' && i + 1 < text.size() && (text[i + 1] == '/' || text[i + 1] == '*')) {
+      const bool line = text[i + 1] == '/';
+      const std::size_t end = line ? text.find('\n', i) : text.find("*/", i + 2);
+      if (end == std::string::npos) return false;
+      i = line ? end : end + 1;
+    } else if (letter == '[' || letter == '{') {
+      if (++depth > kDeepest) return true;
+    } else if (letter == ']' || letter == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Json parse_json(const std::string& text, const std::string& name) {
+  if (nests_too_deeply(text)) {
+    throw Error({Violation{name, "", "", "nested more than 100 levels deep", "no file of benchsuite is"}});
+  }
   try {
     return Json::parse(text, nullptr, true, true);
   } catch (const nlohmann::json::parse_error& failure) {

@@ -3,6 +3,7 @@
 //   s  sequence length (tokens)            b  micro-batch size (samples)
 //   h  hidden size                         f  feed-forward hidden size (4h for GPT)
 //   a  attention heads                     d  head size, h / a (data-parallel size where no head is near)
+//   u  key-value heads, each serving a/u query heads (a where every head has its own)
 //   L  transformer layers                  V  vocabulary rows, padded to a multiple of 128 t
 //   p  pipeline-parallel size              r  pipeline rank (stage), 0 .. p-1
 //   v  model chunks per pipeline rank      c  chunk, 0 .. v-1

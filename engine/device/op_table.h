@@ -6,9 +6,9 @@
 //
 // gemm                          A, B, C*|C+      dims m n k batch. C[m,n] (+)= A[m,k] B[k,n]; transpose_a: A stored
 //                                                [k,m]; transpose_b: B stored [n,k]; accumulate: C+
-// attention_*                   qkv is [s, b, g, a/g + 2, d]: for each of g key-value heads the a/g query heads it serves, then
-//                               k, then v ([s, b, a, 3, d] when g = a); P, S are [b, a, s, s]; ctx is [s, b, a d]
-//   dims s b a d g first_head; g = 0 stands for g = a; scalars[0] = scale 1/sqrt(d). K and V gradients are sums over the
+// attention_*                   qkv is [s, b, u, a/u + 2, d]: for each of u key-value heads the a/u query heads it serves, then
+//                               k, then v ([s, b, a, 3, d] when u = a); P, S are [b, a, s, s]; ctx is [s, b, a d]
+//   dims s b a d u first_head; u = 0 stands for u = a; scalars[0] = scale 1/sqrt(d). K and V gradients are sums over the
 //   query heads they serve. first_head: global index of the first query head, flash only
 //   attention_scores              qkv, S*            S = scale Q K^T   (the mask is the softmax op's business)
 //   attention_context             P, qkv, ctx*       ctx = P V
@@ -18,7 +18,7 @@
 //   attention_scores_backward_k   dS, qkv, dqkv+     K part = scale dS^T Q      (overwrites the K part only)
 //   flash_attention               qkv, samples, ctx*, lse*        lse fp32 [b, a, s]; scalars[1] = dropout p;
 //   flash_attention_backward      dctx, ctx, qkv, lse, samples, dqkv*   dropout site kAttentionDropout
-// rope                          qkv+                dims s b a d g first_position; scalars[0] = base. Rotates q and k of the
+// rope                          qkv+                dims s b a d u first_position; scalars[0] = base. Rotates q and k of the
 //                                                   layout above: channels i and i + d/2 turn by position base^(-2i/d)
 //                                                   (Su et al. 2021, in halves)
 // rope_backward                 dqkv+               same dims; turns back

@@ -11,7 +11,7 @@ namespace benchsuite {
 struct AttentionParameters {
   // Null where the family has none: norm_beta and the biases.
   Parameter *norm_gamma = nullptr, *norm_beta = nullptr;   // [h]
-  Parameter *qkv_weight = nullptr, *qkv_bias = nullptr;    // [(a + 2 g) d/t, h] rows ordered [g/t, a/g + 2, d]; [(a + 2 g) d/t]
+  Parameter *qkv_weight = nullptr, *qkv_bias = nullptr;    // [(a + 2 u) d/t, h] rows ordered [u/t, a/u + 2, d]; [(a + 2 u) d/t]
   Parameter *proj_weight = nullptr, *proj_bias = nullptr;  // [h, h/t]; [h]
 };
 

@@ -24,7 +24,7 @@ struct ModelConfig {
   std::int64_t hidden = 0;      // h
   std::int64_t ffn_hidden = 0;  // f, gpt: default 4h; llama: the width of gate and up each
   std::int64_t heads = 0;       // a
-  std::int64_t kv_heads = 0;    // g, default a
+  std::int64_t kv_heads = 0;    // u, default a
   std::int64_t seq = 0;         // s
   std::int64_t vocab = 0;       // before padding
   double dropout = 0.1;         ///< of embedding, attention probabilities, attention and MLP outputs; llama: default 0

@@ -11,7 +11,7 @@ OpShape CoreAttention::shape(OpKind kind) const {
           .dtype = context_.dtype,
           .out_dtype = context_.dtype,
           .causal = true,
-          .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.g_local},
+          .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.kv_local},
           .scalars = {1.0f / std::sqrt(static_cast<float>(context_.d))}};
 }
 

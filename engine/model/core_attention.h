@@ -13,7 +13,7 @@ class CoreAttention {
  public:
   explicit CoreAttention(ModelContext& context) : context_(context) {}
 
-  /// qkv [s, b, (a + 2 g)/t d] -> context [s, b, a/t d]; what backward needs goes to `state`.
+  /// qkv [s, b, (a + 2 u)/t d] -> context [s, b, a/t d]; what backward needs goes to `state`.
   Tensor forward(const Tensor& qkv, LayerState& state);
 
   /// dcontext, and from `state` qkv and what forward kept -> dqkv. Drops what it used of the core's own tensors; keeps qkv

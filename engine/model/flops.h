@@ -5,6 +5,8 @@
 //   gpt-full-v1    the full s x s attention matrix: 72 B s L h^2 (1 + s/6h + V/12Lh) when f = 4h
 //                  (Narayanan et al. 2021, section 3; Korthikanti et al. 2022, appendix A; Megatron-core to 0.11)
 //   gpt-causal-v1  the half a causal mask leaves: s/12h in place of s/6h (Megatron-core from 0.12)
+//   llama-full-v1, llama-causal-v1   the same for grouped-query attention and a gated MLP: per token and layer
+//                  2 h^2 + 2 h u d + 3 h f weights in place of 4 h^2 + 2 h f (Llama 2: Touvron et al. 2023)
 // B is the global batch in samples, V the padded vocabulary. MFU is model FLOPs over peak, HFU hardware FLOPs over
 // peak.
 #pragma once
@@ -22,10 +24,15 @@ namespace benchsuite {
 enum class FlopsFormula : std::uint8_t {
   gpt_full_v1,
   gpt_causal_v1,
+  llama_full_v1,
+  llama_causal_v1,
 };
 
-/// The id results carry: "gpt-full-v1", "gpt-causal-v1".
+/// The id results carry: "gpt-full-v1", "gpt-causal-v1", "llama-full-v1", "llama-causal-v1".
 std::string_view id_of(FlopsFormula formula);
+
+/// The formula of a model family: of the whole attention matrix or of its causal half.
+FlopsFormula flops_formula_of(ModelFamily family, bool causal);
 
 /// Throws (config) on an unknown id, with the closest known one.
 FlopsFormula flops_formula(std::string_view id);
@@ -43,7 +50,8 @@ struct FlopsCount {
   double total() const;
 };
 
-/// What the model needs, however it is run: linear layers, attention core, vocabulary layer. Recompute never counts.
+/// What the model needs, however it is run: linear layers, attention core, vocabulary layer. Recompute never counts. Fails
+/// (internal) on the formula of another family.
 FlopsCount model_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula);
 
 /// What is computed: model FLOPs and one more forward of what the recompute policy runs again. Full uniform: every
@@ -54,12 +62,13 @@ FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsF
 
 /// Parameters of the whole model, each once.
 struct ParameterCount {
-  std::int64_t embedding = 0;   ///< V h, tied to the head
-  std::int64_t position = 0;    ///< s h
-  std::int64_t layers = 0;      ///< L (4h^2 + 4h  +  2hf + f + h  +  4h)
-  std::int64_t final_norm = 0;  ///< 2h
+  std::int64_t embedding = 0;   ///< V h
+  std::int64_t position = 0;    ///< s h; llama none
+  std::int64_t layers = 0;      ///< L (4h^2 + 4h  +  2hf + f + h  +  4h); llama L (2h^2 + 2hud + 3hf + 2h)
+  std::int64_t final_norm = 0;  ///< 2h; llama h
+  std::int64_t head = 0;        ///< V h where it is not tied to the embedding
 
-  std::int64_t total() const { return embedding + position + layers + final_norm; }
+  std::int64_t total() const { return embedding + position + layers + final_norm + head; }
 };
 
 /// `vocab_rows`: model.vocab, or padded_vocab() for what is allocated.
@@ -67,7 +76,7 @@ ParameterCount parameter_count(const ModelConfig& model, std::int64_t vocab_rows
 
 /// Parameters that one rank of pipeline stage `stage` holds.
 struct RankParameters {
-  std::int64_t sharded = 0;     ///< split over tensor ranks: matrices, column biases, the embedding of the first stage
+  std::int64_t sharded = 0;     ///< split over tensor ranks: matrices, column biases, embedding, untied head
   std::int64_t replicated = 0;  ///< equal on all tensor ranks: norms, row biases, positions
   std::int64_t tied_copy = 0;   ///< the last stage's copy of the embedding, V h / t when p > 1 (sharded too)
 

@@ -12,6 +12,7 @@ namespace {
 /// parallelism.
 struct Letters {
   double s, b, h, f, a, t, d, repl, e;
+  double kv;  // width of all keys: u times the head size
   std::int64_t p, v, m, g, layers_per_chunk;
 
   Letters(const ModelConfig& model, const Layout& layout)
@@ -24,6 +25,7 @@ struct Letters {
         d(static_cast<double>(layout.dp * layout.cp)),
         repl(layout.sequence_parallel ? t : 1),
         e(static_cast<double>(size_of(layout.precision))),
+        kv(static_cast<double>(model.kv_heads * model.head_dim())),
         p(layout.pp),
         v(layout.vpp),
         m(layout.micro_batches()),
@@ -71,7 +73,7 @@ double sum(const std::vector<BytesTerm>& terms) {
 }
 
 /// One layer, nothing fully recomputed.
-std::vector<BytesTerm> layer_terms(const Letters& n, const Layout& layout, bool masks) {
+std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, const Layout& layout, bool masks) {
   const bool core =
       layout.attention == AttentionKernel::unfused && !layout.recompute.selects(RecomputeModule::core_attn);
   const bool norm_outputs = !layout.recompute.selects(RecomputeModule::layernorm);
@@ -86,16 +88,21 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const Layout& layout, bool 
     terms.push_back({"QKV input", n.e * x / n.repl, "e s b h" + r});
     terms.push_back({"FC1 input", n.e * x / n.repl, "e s b h" + r});
   }
-  terms.push_back({"Q, K and V", 3 * n.e * x / n.t, "3 e s b h/t"});
+  const bool llama = model.family == ModelFamily::llama;
+  terms.push_back({"Q, K and V", n.e * n.s * n.b * (n.h + 2 * n.kv) / n.t, llama ? "e s b (h + 2 u d)/t" : "3 e s b h/t"});
   terms.push_back({"projection input", n.e * x / n.t, "e s b h/t"});
   if (mlp_inside) {
-    terms.push_back({"GELU input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+    if (llama) {
+      terms.push_back({"gate and up", 2 * n.e * n.s * n.b * n.f / n.t, "2 e s b f/t"});
+    } else {
+      terms.push_back({"GELU input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+    }
     terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   }
   if (masks) terms.push_back({"output dropout masks", 2 * x / n.repl, "2 s b h" + r});
   if (core) {
     terms.push_back({"softmax output", n.e * matrix, "e a s^2 b/t"});
-    terms.push_back({"attention dropout output", n.e * matrix, "e a s^2 b/t"});
+    if (model.dropout > 0) terms.push_back({"attention dropout output", n.e * matrix, "e a s^2 b/t"});
     if (masks) terms.push_back({"attention dropout mask", matrix, "a s^2 b/t"});
   }
   return terms;
@@ -107,12 +114,12 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
                                    std::int64_t stage) {
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
   const Letters n(model, layout);
-  const bool masks = stack.stores_dropout_masks;
+  const bool masks = stack.stores_dropout_masks && model.dropout > 0;
   const RecomputeConfig& recompute = layout.recompute;
   const auto l = static_cast<double>(n.layers_per_chunk);
 
   SavedActivations saved;
-  saved.layer = layer_terms(n, layout, masks);
+  saved.layer = layer_terms(n, model, layout, masks);
   saved.layer_bytes = sum(saved.layer);
   saved.input_bytes = n.e * n.x() / n.repl;
   saved.chunks_in_flight = in_flight(n, layout.schedule, stage);
@@ -211,7 +218,10 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   }
   if (layout.recompute.selects(RecomputeModule::mlp)) add_layers(volumes, n, sp, Site::mlp, layers, 1, 1, 1, true);
 
-  if (first) {
+  if (first && sp && !model.learned_positions()) {
+    volumes.add(GroupKind::tensor, OpKind::reduce_scatter, Site::embedding, m * half, n.m, "m (t-1)/t e s b h");
+    volumes.add(GroupKind::tensor, OpKind::all_gather, Site::embedding, m * half, n.m, "m (t-1)/t e s b h");
+  } else if (first) {
     // Learned positions are added after the sum, so sequence parallelism does not turn it into a scatter.
     volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::embedding, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
     if (sp) volumes.add(GroupKind::tensor, OpKind::all_gather, Site::embedding, m * half, n.m, "m (t-1)/t e s b h");
@@ -228,14 +238,17 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   }
   if (sp) {
     const double w = static_cast<double>(size_of(stack.gradient_dtype));
-    const double elements = static_cast<double>(layers) * 6 * static_cast<double>(model.hidden) +
-                            (last ? 2 * static_cast<double>(model.hidden) : 0);
+    // Two norms and two row biases a layer and the final norm; RMSNorm has no shift and llama no biases.
+    const bool llama = model.family == ModelFamily::llama;
+    const double of_layer = llama ? 2 : 6, of_end = llama ? 1 : 2;
+    const double elements = n.h * (static_cast<double>(layers) * of_layer + (last ? of_end : 0));
+    const std::string text = llama ? (last ? "(2 h L/p + h)" : "2 h L/p") : (last ? "(6 h L/p + 2 h)" : "6 h L/p");
     if (layout.zero_stage >= 2 && n.d > 1) {  // only what a rank owns, and slices cut parameters anywhere
       volumes.list.push_back({GroupKind::tensor, OpKind::all_reduce, Site::gradients, false, -1, 1, "by slices"});
       return;
     }
     volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::gradients, 2 * (n.t - 1) / n.t * w * elements, 1,
-                last ? "2 (t-1)/t w (6 h L/p + 2 h)" : "2 (t-1)/t w 6 h L/p");
+                "2 (t-1)/t w " + text);
   }
 }
 
@@ -261,9 +274,11 @@ void add_sharded(Volumes& volumes, const Letters& n, const ModelConfig& model, c
   const auto m = static_cast<double>(n.m);
   const bool first = stage == 0, last = stage == n.p - 1;
   const auto all = static_cast<double>(rank_parameters(model, layout, stage).total());
-  const double words = first || last ? static_cast<double>(padded_vocab(model.vocab, layout.tp)) * n.h / n.t : 0;
+  const double vocabulary = static_cast<double>(padded_vocab(model.vocab, layout.tp)) * n.h / n.t;
+  const bool tied = model.tied_embeddings();
+  const double words = tied && (first || last) ? vocabulary : 0;
   volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * (m * (all - words) + words), -1,
-              "(d-1)/d w (m (N - V h/t) + V h/t)");
+              tied ? "(d-1)/d w (m (N - V h/t) + V h/t)" : "(d-1)/d w m N");
   if (layout.zero_stage == 2) {
     volumes.add(GroupKind::data, OpKind::all_gather, Site::optimizer, ring * n.e * all, -1, "(d-1)/d e N");
     return;
@@ -273,7 +288,8 @@ void add_sharded(Volumes& volumes, const Letters& n, const ModelConfig& model, c
     volumes.list.push_back({GroupKind::parameters, OpKind::all_gather, Site::optimizer, false, -1, -1, "by use order"});
     return;
   }
-  const double ends = (first ? n.s * n.h : 0) + (last ? 2 * n.h : 0);
+  const double ends = tied ? (first ? n.s * n.h : 0) + (last ? 2 * n.h : 0)
+                           : (first ? vocabulary : 0) + (last ? n.h + vocabulary : 0);
   double again = 0;  // share of the layers whose forward runs again
   if (layout.recompute.granularity == RecomputeGranularity::full) {
     again = layout.recompute.method == RecomputeMethod::uniform
@@ -292,7 +308,7 @@ void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model,
   const double w = static_cast<double>(size_of(stack.gradient_dtype));
   const double ring = (n.d - 1) / n.d;
   const auto parameters = static_cast<double>(rank_parameters(model, layout, stage).total());
-  if (n.p > 1 && (stage == 0 || stage == n.p - 1)) {
+  if (model.tied_embeddings() && n.p > 1 && (stage == 0 || stage == n.p - 1)) {
     const auto rows = static_cast<double>(padded_vocab(model.vocab, layout.tp));
     // A ring of two: 2 (2-1)/2 = 1.
     volumes.add(GroupKind::embedding, OpKind::all_reduce, Site::gradients, w * rows * n.h / n.t, 1, "w V h/t");

@@ -37,7 +37,8 @@ struct SavedActivations {
   double outside_bytes = 0;
 };
 
-/// The paper's formula generalised to any ffn_hidden, element size e (2 for 16 bit) and mask storage. With flash
+/// The paper's formula generalised to any ffn_hidden, element size e (2 for 16 bit), mask storage, no dropout, and to Llama's
+/// layer: keys and values of u heads, gate and up in place of the GELU input. In-place rotation keeps nothing. With flash
 /// attention the matrices [b, a, s, s] do not exist; its row statistics are not part of the formula. Layernorm
 /// statistics, which the paper neglects, are not either.
 ///

@@ -23,7 +23,7 @@ struct ModelContext : ParallelContext {
   const std::int64_t s_local;  ///< s, or s/t under sequence parallelism
   const std::int64_t b, h;
   const std::int64_t a_local;  ///< heads on this rank
-  const std::int64_t g_local;  ///< key-value heads on this rank
+  const std::int64_t kv_local;  ///< key-value heads on this rank
   const std::int64_t d;        ///< head size
   const std::int64_t f_local;  ///< feed-forward width on this rank
   const std::int64_t v_local;  ///< vocabulary rows on this rank, padded
@@ -31,8 +31,8 @@ struct ModelContext : ParallelContext {
   std::vector<MicroBatchInputs> inputs;  ///< by micro-batch
 
   const MicroBatchInputs& current_inputs() const { return inputs[static_cast<std::size_t>(rec.at().micro_batch)]; }
-  /// Of the packed queries, keys and values: [g, a/g + 2, d], each key-value head with the query heads it serves.
-  std::int64_t qkv_width() const { return (a_local + 2 * g_local) * d; }
+  /// Of the packed queries, keys and values: [u, a/u + 2, d], each key-value head with the query heads it serves.
+  std::int64_t qkv_width() const { return (a_local + 2 * kv_local) * d; }
   std::int64_t first_position() const { return sequence_parallel() ? at.tp * s_local : 0; }
 
   bool drops() const { return dropout > 0; }

@@ -50,17 +50,25 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   if (const Json* sharded = reader.raw("sharded_parameters")) {
     read_sharded_parameters(*sharded, reader, stack.sharded_parameters);
   }
+  reader.optional("cuda_graphs", stack.cuda_graphs);
+  reader.optional("step_fixed_s", stack.step_fixed_s);
+  reader.optional("host_source", stack.host_source);
+  if (stack.step_fixed_s < 0) reader.problem("step_fixed_s", "must not be negative", "write seconds, 0 if undocumented");
+  if (stack.step_fixed_s > 0 && stack.host_source.empty())
+    reader.problem("step_fixed_s", "has no source", "say in host_source where the figure is documented");
   reader.optional("memory_source", stack.memory_source);
   reader.optional("context_bytes", stack.context_bytes);
   reader.optional("communicator_bytes", stack.communicator_bytes);
   reader.optional("workspace_bytes", stack.workspace_bytes);
+  reader.optional("segment_bytes", stack.segment_bytes);
 
   if (stack.bucket_elements < 1) {
     reader.problem("bucket_elements", "must be at least 1", "write the least elements of a gradient bucket");
   }
   const std::pair<const char*, std::int64_t> sizes[] = {{"context_bytes", stack.context_bytes},
                                                         {"communicator_bytes", stack.communicator_bytes},
-                                                        {"workspace_bytes", stack.workspace_bytes}};
+                                                        {"workspace_bytes", stack.workspace_bytes},
+                                                        {"segment_bytes", stack.segment_bytes}};
   for (const auto& [key, bytes] : sizes) {
     if (bytes < 0) reader.problem(key, "must not be negative", "write a size in bytes, 0 if none is documented");
     if (bytes > 0 && stack.memory_source.empty()) {
@@ -86,10 +94,14 @@ Json to_json(const Stack& stack) {
   json["overlaps_gradient_reduction"] = stack.overlaps_gradient_reduction;
   json["bucket_elements"] = stack.bucket_elements;
   json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);
+  json["cuda_graphs"] = stack.cuda_graphs;
+  json["step_fixed_s"] = stack.step_fixed_s;
+  json["host_source"] = stack.host_source;
   json["memory_source"] = stack.memory_source;
   json["context_bytes"] = stack.context_bytes;
   json["communicator_bytes"] = stack.communicator_bytes;
   json["workspace_bytes"] = stack.workspace_bytes;
+  json["segment_bytes"] = stack.segment_bytes;
   return json;
 }
 

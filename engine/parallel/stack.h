@@ -43,11 +43,17 @@ struct Stack {
   std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
   ShardedParameterConfig sharded_parameters;  ///< ZeRO-3 only
 
+  // Host: how ops reach the device.
+  bool cuda_graphs = false;  ///< whole steps are captured and replayed; else each op is launched by the framework
+  double step_fixed_s = 0;   ///< host work before the first launch of a step; host_source says where that is documented
+  std::string host_source;
+
   // Memory outside the Program, per rank. 0 where no public document states a figure; memory_source says which.
   std::string memory_source;
   std::int64_t context_bytes = 0;       ///< CUDA context and loaded kernels
   std::int64_t communicator_bytes = 0;  ///< NCCL buffers, per communicator
   std::int64_t workspace_bytes = 0;     ///< GEMM workspace of the compute stream
+  std::int64_t segment_bytes = 0;       ///< the allocator takes memory from the device in multiples of this
 
   friend bool operator==(const Stack&, const Stack&) = default;
 };

@@ -144,10 +144,24 @@ class Validator {
             multiples(whole, parts));
   }
 
+  void rotary_and_grouped() {
+    divides("model.heads", model_.heads, "model.kv_heads", model_.kv_heads);
+    if (sound({"model.hidden", "model.heads"}) && model_.hidden % model_.heads == 0 && model_.head_dim() % 2 != 0) {
+      add("model.heads", text(model_.heads),
+          "gives heads of " + text(model_.head_dim()) + " channels, and rotary positions turn pairs of channels",
+          "choose it so that model.hidden / model.heads is even");
+    }
+    if (!(model_.rope_theta > 1 && model_.rope_theta < 1e12)) {
+      add("model.rope_theta", Json(model_.rope_theta).dump(), "must be the base of falling frequencies, above 1",
+          "set it to 10000 (Llama 2) or 500000 (Llama 3)");
+    }
+  }
+
   void divisibility() {
     divides("model.hidden", model_.hidden, "model.heads", model_.heads);
     divides("model.heads", model_.heads, "layout.tp", layout_.tp);
     if (model_.kv_heads != model_.heads) divides("model.kv_heads", model_.kv_heads, "layout.tp", layout_.tp);
+    if (model_.family == ModelFamily::llama) rotary_and_grouped();
     divides("model.ffn_hidden", model_.ffn_hidden, "layout.tp", layout_.tp);
     if (sound({"model.layers", "layout.pp", "layout.vpp"})) {
       const std::int64_t chunks = layout_.pp * layout_.vpp;

@@ -91,7 +91,8 @@ class WholeGradients : public GradientStore {
 };
 
 /// Stages 2 and 3: the gradients of a unit live while its backward runs; then they are reduce-scattered and added to the owned
-/// slice. The addition comes one unit later, so that the reduction runs behind the next unit's backward.
+/// slice. Overlapped, the addition comes one unit later and both buffers live until then, so that the reduction runs behind the
+/// next unit's backward.
 class ScatteredGradients : public GradientStore {
  public:
   ScatteredGradients(ModelContext& context, std::vector<Bucket>& buckets) : context_(context), buckets_(buckets) {
@@ -122,17 +123,16 @@ class ScatteredGradients : public GradientStore {
     const OpContext before = context_.rec.at();
     context_.rec.at().phase = Phase::gradient_sync;
     context_.rec.at().site = Site::gradients;
-    Tensor mine = bucket.gradients;
+    Tensor mine = bucket.gradients;  // with one replica they are the sum already
     if (context_.layout.dp > 1) {
       mine = context_.rec.allocate(Purpose::communication, index_of(Term::reduced_gradients), mine.dtype,
                                    {1, 1, 1, owned_slice(context_, bucket).count});
       context_.rec.communicate(StreamKind::data, context_.data_group,
                                sum_over_replicas(OpKind::reduce_scatter, bucket.gradients),
                                {reads(bucket.gradients), writes(mine)});
-      context_.rec.release(bucket.gradients);
     }
+    pending_.push_back({index(bucket), bucket.gradients, mine});
     bucket.gradients = {};
-    pending_.push_back({index(bucket), mine});
     const std::size_t behind = context_.stack.overlaps_gradient_reduction ? 1 : 0;
     while (pending_.size() > behind) add_first();
     context_.rec.at() = before;
@@ -166,18 +166,20 @@ class ScatteredGradients : public GradientStore {
  private:
   struct Pending {
     std::size_t bucket;
+    Tensor whole;    // [elements]
     Tensor reduced;  // [owned_slice.count]
   };
 
   std::size_t index(const Bucket& bucket) const { return static_cast<std::size_t>(&bucket - buckets_.data()); }
 
   void add_first() {
-    const auto [bucket, reduced] = pending_.front();
+    const auto [bucket, whole, reduced] = pending_.front();
     pending_.pop_front();
     const Tensor& sum = sums_[bucket];
     context_.rec.record({.kind = OpKind::add, .dtype = sum.dtype, .out_dtype = sum.dtype, .dims = {sum.elements()}},
                         {reads(sum), reads(reduced), writes(sum)});
-    context_.rec.release(reduced);
+    context_.rec.release(whole);
+    if (reduced.buffer != whole.buffer) context_.rec.release(reduced);
   }
 
   ModelContext& context_;

@@ -79,7 +79,7 @@ void Transport::send(const Step& step, const Tensor& result) {
   if (sends_block_) {
     context_.rec.release(result);
   } else {
-    sent_.push_back({result, taken_at(step)});
+    sent_.push_back({result, taken_at(step), index_ + 2});
   }
 }
 
@@ -94,9 +94,10 @@ void Transport::settle() {
 
 void Transport::begin(std::size_t index) {
   settle();
+  index_ = index;
   const std::int64_t now = times_.at(context_.at.pp, index).start;
   std::erase_if(sent_, [&](const Sent& sent) {
-    if (sent.taken_at > now) return false;
+    if (sent.taken_at > now || sent.free_from > index) return false;
     context_.rec.release(sent.tensor);
     return true;
   });

@@ -10,7 +10,8 @@
 //
 // Compute must never wait for a send whose receive is not sure to be posted without it, not even to reuse the sent tensor's
 // memory: that would deadlock. So a sent tensor is released only at a step that cannot come before the step at which the other
-// rank posts the receive; ScheduleTimes knows.
+// rank posts the receive; ScheduleTimes knows. Overlapped, it also lives through the next step, or reusing its memory would make that
+// step wait for the transfer it should hide.
 #pragma once
 
 #include <optional>
@@ -47,6 +48,7 @@ class Transport {
   struct Sent {
     Tensor tensor;
     std::int64_t taken_at = 0;  ///< no step that starts from this time on is needed for the receive to be posted
+    std::size_t free_from = 0;  ///< first step that may release it
   };
 
   ModelContext& context_;
@@ -55,6 +57,7 @@ class Transport {
   bool sends_block_;
   std::optional<Tensor> received_;
   std::vector<Sent> sent_;
+  std::size_t index_ = 0;  // of the step being recorded
 };
 
 }  // namespace benchsuite

@@ -5,9 +5,9 @@ Kernel: the one the training software picks by default on that GPU: FlashAttenti
 Blackwell has none and takes NVIDIA's only collection (prefill, causal, multi-head rows); V100's tensor cores have no
 FlashAttention-2, and xformers' share of A100's peak stands in.
 
-Form: rate(s) = rate / (1 + (ramp / s)^power), power 1 but for the collections. Passes: the FlashAttention-2 figures of H100 give
-forward and forward + backward, hence the backward's rate relative to the forward's at each shape. It is carried over to
-A100 (same algorithm) and to the other kernels (proxy); head size 256 takes the ratio of 128.
+Form: rate(s) = rate / (1 + (ramp / s)^power), power 1 but for the collections. Passes: the FlashAttention-2 figures of
+H100 give forward and forward + backward, hence the backward's rate relative to the forward's at each shape. It is carried
+over to A100 (same algorithm) and to the other kernels (proxy); head size 256 takes the ratio of 128.
 
 Occupancy: no figure has few blocks. NVIDIA's collections have: causal prefill, multi-head rows. ln(time / work) = a level
 for each length and head size + O(blocks per SM) + the share of the rounding up to whole waves and the block height (128
@@ -15,12 +15,11 @@ or 256 rows) that fit best. A100 takes sglang's collection and Hopper TensorRT-L
 error of this form). Their levels are not used: they write a paged cache besides.
 """
 import math
-from statistics import median
 
-from hardware_fit.numerics import (beside, errors, fit_positive, hat, held_back, least_absolute, on_knots, rounded,
+from hardware_fit.numerics import (beside, fit_positive, hat, held_back, least_absolute, on_knots, rounded,
                                    split_errors, stated)
 
-BLOCKS = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)  # log2 of blocks per SM
+BLOCKS = (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)  # log2 of blocks per SM
 
 
 def figure(table, source, implementation):
@@ -126,12 +125,13 @@ def from_figure(forward, backward, held=True):
         passes = fits[r[0], r[1]]
         return 1 / rate(passes["forward"], r[2]) + 2.5 / rate(passes["backward"], r[2])
     rows = [(*key, 1 / forward[key] + 2.5 / backward[key]) for key in sorted(forward)]
-    return rates, split_errors(predict, [r for r in rows if not held_back(*r[:3])], [r for r in rows if held_back(*r[:3])])
+    kept = [r for r in rows if held_back(*r[:3])]
+    return rates, split_errors(predict, [r for r in rows if not held_back(*r[:3])], kept)
 
 
 def section(kernel, source, report, rates, filled, reason, **more):
-    return {"kernel": kernel, "unit": "TFLOP/s", "source": source, "status": "proxy", "reason": reason, **report, **more,
-            "floor": stated(3, "us", "aic-rule"), "rates": rates, "occupancy": filled}
+    return {"kernel": kernel, "unit": "TFLOP/s", "source": source, "status": "proxy", "reason": reason, **report,
+            **more, "floor": stated(3, "us", "aic-rule"), "rates": rates, "occupancy": filled}
 
 
 def others(table, sources, rates, gpu):
@@ -172,7 +172,8 @@ def attention_block(table, name, gpu):
     if name == "V100":
         forward, backward = split_passes(figure(table, "fa2-fig-a100", "xformers"), ratio)
         share = 125.0 / 312.0
-        rates, report = from_figure({k: v * share for k, v in forward.items()}, {k: v * share for k, v in backward.items()})
+        rates, report = from_figure({k: v * share for k, v in forward.items()},
+                                    {k: v * share for k, v in backward.items()})
         filled = occupancy_json(occupancy(table, "aic-a100-sglang", dict(gpu, sms=108)), "aic-attention",
                                 "aic-a100-sglang", status="proxy", reason="no attention measurement on V100: A100's")
         return section("xformers memory-efficient attention", "fa2-figure, fa3-figure", report, rates, filled,
@@ -190,6 +191,6 @@ def attention_block(table, name, gpu):
         for is_causal, p in ((False, full), (True, causal)):
             back = curve([(seq, 1 / (rate(p, seq) * ratio[head, is_causal, min(seq, 16384)])) for seq in lengths])
             rates.append({"head_dim": head, "causal": is_causal, "forward": as_json(p), "backward": as_json(back)})
-    return section("TensorRT-LLM prefill attention of FlashInfer", "aic-attention, fa2-figure, fa3-figure", best.report, rates,
-                   occupancy_json(best, "aic-attention", source),
+    return section("TensorRT-LLM prefill attention of FlashInfer", "aic-attention, fa2-figure, fa3-figure", best.report,
+                   rates, occupancy_json(best, "aic-attention", source),
                    "forward, causal only is measured; unmasked and backward by the ratios of the kernels on H100")

@@ -51,7 +51,8 @@ def healthy_rows(tables, system):
     if system == "gh200":
         return table_rows(tables, "gh200-8gpu-2node-allreduce-cscs-slingshot.txt", "all_reduce", 2, 4, 4, 24)
     if system == "b200":
-        return [("all_reduce", 4, 8, 8 * 47e9, float(size), float(size) * busbw_factor("all_reduce", 32) / (float(rate) * 1e9))
+        factor = busbw_factor("all_reduce", 32)
+        return [("all_reduce", 4, 8, 8 * 47e9, float(size), float(size) * factor / (float(rate) * 1e9))
                 for size, _, rate in numbers(tables / "nccl-tests/b200-1node-vs-4node-allreduce-mleng.txt",
                                              r"\s*(\d+)\s+([\d.]+)\s+([\d.]+)") if float(rate) >= 1]
     return (table_rows(tables, "gb200-128rank-2rack-allreduce-coreweave.txt", "all_reduce", 2, 64, 64, 47) +
@@ -105,8 +106,10 @@ def fit_ring(tables, table, system, ring, in_node):
         # Start-up only: its bandwidth is the slower of the NICs and the switch.
         own = [r for r in pairs if not held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
         large = [r for r in own if r[4] >= 1 << 20]
-        q, _ = fit_positive(lambda q, r: ring_times([1e9, 1, 1] * 3 + [q[0], 0.0, q[1]], r, ring, in_node, nccl, True)[-1],
-                            large, (80.0, 0.9), restarts=3)
+
+        def pair_time(q, r):
+            return ring_times([1e9, 1, 1] * 3 + [q[0], 0.0, q[1]], r, ring, in_node, nccl, True)[-1]
+        q, _ = fit_positive(pair_time, large, (80.0, 0.9), restarts=3)
         p = list(p) + [q[0], 0.0, q[1]]
         fitted += own
         held += [r for r in pairs if held_back(system, *r[:3], int(r[4]), round(r[5] * 1e9))]
@@ -135,7 +138,8 @@ def send_latency(tables):
     small = [float(time) for _, _, size, time in
              numbers(tables / "nccl-tests/h100-dgx-sendrecv-vidur.txt", r"\s*(2)\s+(1)\s+(\d+)\s+([\d.]+)\s")
              if float(size) <= 65536]
-    return proxy(median(small), "us", "vidur", "one H100 fabric that is not named, messages up to 64 KiB", rows=len(small))
+    return proxy(median(small), "us", "vidur", "one H100 fabric that is not named, messages up to 64 KiB",
+                 rows=len(small))
 
 
 def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, reason=None, rate=None):

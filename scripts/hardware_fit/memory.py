@@ -13,6 +13,7 @@ from statistics import median
 
 from hardware_fit.numerics import UNIT_S, fit_positive, measured, proxy, quantile, rounded, stated
 
+
 def eager_share(table, op, bandwidth, keep):
     rows = []
     for r in table["memory_bound"]["rows"]:
@@ -46,7 +47,41 @@ def quack(table, op, implementation, lengths):
             if r["op"] == op and r["impl"] == implementation and r["shape"] in [f"(32K, {n})" for n in lengths]]
 
 
+def widened(constant, values):
+    """The constant with the range of what public sources say."""
+    constant["range"] = [min([constant["value"], *values]), max([constant["value"], *values])]
+    return constant
+
+
+def fractions(table, op, gpu):
+    return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == op and gpu in r["gpu"]
+            and r["frac_of_peak"] <= 1 and r.get("shape", "") != "1024"]
+
+
+def volta_block(table):
+    def share(*names):
+        values = [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] in names and "V100" in r["gpu"]]
+        return proxy(median(values), SHARE, "neusight", "fp32 kernels of a V100 PCIe", rows=len(values))
+
+    ops = {"add": share("add", "mul", "div"), "gelu": share("gelu"), "layernorm": share("ln"), "softmax": share("softmax")}
+    for op in ("ce_max", "ce_sum", "ce_loss", "ce_backward", "softmax_backward"):
+        ops[op] = ops["softmax"]
+    for op in ("bias_gelu", "gelu_backward", "bias_gelu_backward"):
+        ops[op] = ops["gelu"]
+    for op in ("layernorm_backward", "bias_gradient"):
+        ops[op] = ops["layernorm"]
+    for op in ("dropout_backward", "adamw", "default"):
+        ops[op] = ops["add"]
+    ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / 2039e9, SHARE, "cookbook",
+                           "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
+                           rows=1)
+    ops["bias_dropout_add"] = ops["dropout"]
+    return {"floor": stated(3, "us", "aic-rule"), "shares": ops}
+
+
 def memory_block(table, gpu):
+    if gpu == "V100":
+        return volta_block(table)
     a100 = 2039e9
     gelu = measured(*(lambda s, n, e: (s, SHARE, "llmcompass", n, e))(
         *eager_share(table, "GELU", a100, lambda dims: dims[0] >= 1 << 24)))
@@ -57,6 +92,8 @@ def memory_block(table, gpu):
         for name, op in (("layernorm", "layernorm"), ("softmax", "softmax")):
             share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= 8192)
             ops[name] = measured(share, SHARE, "llmcompass", count, error)
+            widened(ops[name], [x for x in fractions(table, op, "A100") + fractions(table, {"layernorm": "ln"}.get(op, op),
+                                                                                     "A100") if x >= 0.4])
         fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"]
                 if r["op"] == "softmax" and r["dtype"] == "fp32" and "A100" in r["gpu"]]
         entropy = proxy(median(fp32), SHARE, "neusight",
@@ -77,6 +114,7 @@ def memory_block(table, gpu):
     ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / a100, SHARE, "cookbook",
                            "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
                            rows=1)
+    widened(ops["dropout"], [ops["add"]["value"]])
     for op in ("ce_max", "ce_sum", "ce_loss", "ce_backward"):
         ops[op] = entropy
 
@@ -92,4 +130,7 @@ def memory_block(table, gpu):
     like("dropout_backward", "add", "as add: multiplies by the stored mask, draws nothing")
     like("adamw", "add", "no public measurement; seven streams of an elementwise kernel")
     like("default", "add", "copies, casts, fills, gathers and reductions: streams like add")
+    if gpu not in ("A100", "H100"):
+        for op in ops:
+            ops[op] = proxy(ops[op]["value"], SHARE, ops[op]["source"], f"no {gpu} measurement; H100's share of its bandwidth")
     return {"floor": stated(3, "us", "aic-rule"), "shares": ops}

@@ -30,8 +30,12 @@ def numbers(path, pattern):
 def nccl_tests(path, in_place=False):
     """(size, seconds) of a raw nccl-tests table, out of place; the faster of both where one has outliers."""
     rows = []
-    for cells in numbers(path, r"\s*(\d+)\s+\d+\s+\w+\s+\w+\s+(?:-?\d+\s+)?([\d.]+)\s+[\d.]+\s+[\d.]+\s+\S+\s+([\d.]+)"):
-        time = min(float(cells[1]), float(cells[2])) if in_place else float(cells[1])
+    for line in path.read_text().splitlines():
+        cells = line.split()
+        if len(cells) < 12 or not cells[0].isdigit() or not cells[1].isdigit():
+            continue
+        first = len(cells) - 8  # after size, count, type, reduction and, in newer versions, root
+        time = min(float(cells[first]), float(cells[first + 4])) if in_place else float(cells[first])
         rows.append((float(cells[0]), time * UNIT_S))
     return rows
 

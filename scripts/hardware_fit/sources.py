@@ -5,9 +5,15 @@ import re
 SOURCES = {
     "datasheet": "NVIDIA datasheets and white papers (dense rates, HBM, NVLink line rate), as tabulated by stas00/"
                  "ml-engineering compute/accelerator (CC-BY-SA-4.0) and glennklockwood.com/garden/processors",
-    "mlperf-system": "mlcommons/training_results v2.1 and v3.0, NVIDIA system files of DGX-A100 and DGX-H100 (GPUs, "
-                     "compute NICs per node)",
+    "gh200-datasheet": "NVIDIA GH200 Grace Hopper datasheet: 96 GB of HBM3 at 4 TB/s; four-way nodes as at CSCS Alps",
+    "mlperf-system": "mlcommons system files of NVIDIA and partner submissions: DGX-2H (training v0.7), DGX-A100 (v2.1), "
+                     "DGX-H100 (v3.0), H200 (inference v4.1), HGX-B200 (v6.0), GB200 NVL72 (v6.1): GPUs and NICs a node",
     "aic-gemm": "ai-dynamo/aiconfigurator (Apache-2.0): bf16 GEMM grid, CUDA-graph bursts; the {gemm} collection",
+    "aic-launch": "ai-dynamo/aiconfigurator (Apache-2.0): smallest bf16 GEMM inside a CUDA graph, time of a call",
+    "aic-eager": "ai-dynamo/aiconfigurator (Apache-2.0): custom all-reduce of 1,024 elements on 8 GPUs, called eagerly: 44.4 us "
+                 "an op on A100 hosts, 23.8 us on H100 hosts (5.6 and 4.6 us in a CUDA graph)",
+    "deepbench": "baidu-research/DeepBench (Apache-2.0) training GEMMs on V100, 16-bit inputs, cuBLAS of CUDA 10.1",
+    "mamf": "stas00/ml-engineering maximum achievable matmul FLOPS finder: best sustained shape by GPU and precision",
     "vidur": "microsoft/vidur data/profiling (MIT): fp16 linear layers, elementwise kernels and send/recv of steady "
              "repeated execution",
     "aic-rule": "ai-dynamo/aiconfigurator (Apache-2.0) system files: memory kernels reach 0.8 of HBM plus 3 us "
@@ -15,12 +21,14 @@ SOURCES = {
     "fa2-figure": "Dao-AILab/flash-attention (BSD-3) FlashAttention-2 benchmark figure, forward + backward, {gpu}",
     "fa3-figure": "Dao-AILab/flash-attention (BSD-3) FlashAttention-3 benchmark figure, forward, H100 SXM5: its "
                   "FlashAttention-2 and cuDNN bars",
-    "aic-attention": "ai-dynamo/aiconfigurator (Apache-2.0): causal prefill attention, {attention} collection",
+    "aic-attention": "ai-dynamo/aiconfigurator (Apache-2.0): causal prefill attention, multi-head rows, {attention} "
+                     "collection",
     "neusight": "sitar-lab/NeuSight operator data, A100 80GB PCIe, fp32",
     "llmcompass": "PrincetonUniversity/LLMCompass ae/figure5: PyTorch fp16 GELU, softmax, LayerNorm on A100, eager",
     "quack": "Dao-AILab/quack (Apache-2.0) bf16 single-row kernel benchmark figure, H100",
     "cookbook": "EleutherAI/cookbook (Apache-2.0) sample transformer results; an A100-class GPU that is not named",
     "aic-nccl": "ai-dynamo/aiconfigurator (Apache-2.0): nccl-tests tables of one node, 2, 4 and 8 GPUs",
+    "vtrain-nccl": "VIA-Research/vTrain NCCL tables: all_reduce of 2 to 8 V100 in one node",
     "calculon": "calculon-ai/calculon system files: NVLink collectives take 15 % of the processor, InfiniBand 2 %",
     "nccl-maintainers": "NVIDIA/nccl-tests issues 119 and 290, maintainers: usable 24 GB/s per 200 Gb/s NIC, 12 per "
                         "100 Gb/s, 46 to 48 per 400 Gb/s",
@@ -32,6 +40,12 @@ SOURCES = {
     "simai": "aliyun/SimAI (Apache-2.0) busbw calibration, nic_ratio: share of the NIC bound by message size for 2 to "
              "128 nodes of 8 GPUs",
     "nccl-1469": "NVIDIA/nccl issue 1469: nccl-tests all_reduce of 8 B to 4 KiB on 16 H100 nodes (its latencies only)",
+    "oci-rdma": "Oracle oci-hpc documentation: nccl-tests all_reduce on 2 nodes (8 x H100 and 8 x A100, RoCE)",
+    "aws-p5": "AWS nccl-tests all_reduce on 2 p5 nodes (8 x H100, 32 x 100 Gb/s EFA)",
+    "mleng-b200": "stas00/ml-engineering network (CC-BY-SA-4.0): nccl-tests all_reduce on 4 B200 nodes, 8 x 400 Gb/s EFA",
+    "coreweave": "coreweave/nccl-tests README: all_reduce of 72, 128 and 1,440 GB200 in 1, 2 and 20 racks",
+    "cscs": "eth-cscs/cscs-docs: nccl-tests all_reduce on 2 nodes of 4 GH200, 4 x 200 Gb/s Slingshot",
+    "dgx1-roce": "NVIDIA/deepops RoCE page (BSD): nccl-tests all_reduce on 2 DGX-1 V100, 2 x 100 GbE",
     "definition": "chosen, not measured: what the profile is defined to be",
 }
 

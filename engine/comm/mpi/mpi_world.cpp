@@ -163,14 +163,13 @@ void MpiExchange::reduce_own_slice() {
 
 bool MpiExchange::progress() {
   if (done()) return false;
-  const bool sent = sends_.finished();
-  if (!inputs_.finished()) return false;
-  if (!reduced_ && (call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)) {
+  const bool received = inputs_.finished();
+  if (received && !reduced_ && (call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)) {
     reduced_ = true;
     reduce_own_slice();
-    if (members() > 1) return progress();
   }
-  if (!results_.finished() || !(sent || sends_.finished())) return false;
+  const bool sent = sends_.finished(), complete = results_.finished();  // each moves its messages on
+  if (!received || !sent || !complete) return false;
   if (call_.kind == OpKind::all_reduce && call_.output) std::memcpy(call_.output, sum_.data(), sum_.size());
   ended_ = Communicator::Clock::now();
   done_.store(true, std::memory_order_release);
@@ -307,8 +306,9 @@ void MpiWorld::State::look_after_peers(const std::function<std::string()>& doing
     const Process& process = processes_[static_cast<std::size_t>(peer)];
     if (peer == rank || process.host != self.host) continue;
     if (::kill(process.id, 0) == 0 || errno != ESRCH) continue;
-    throw Error(Error::Kind::run, fmt::format("rank {} stops because rank {} is gone (process {} on {} ended); it was: {}",
-                                              rank, peer, process.id, process.host.data(), doing()));
+    const std::string all = doing();  // of all streams; the first says where in the step the rank is
+    throw Error(Error::Kind::run, fmt::format("rank {} stops because rank {} is gone (process {} on {} ended), at {}", rank,
+                                              peer, process.id, process.host.data(), all.substr(0, all.find(';'))));
   }
 }
 

@@ -46,27 +46,29 @@ ThreadWorld::GroupId ThreadWorld::join(const Group& group) {
 ThreadWorld::Ticket ThreadWorld::arrive(int rank, GroupId group, std::uint32_t sequence, const CollectiveCall& call) {
   std::unique_lock lock(mutex_);
   throw_if_failed(rank);
-  const std::vector<int> ranks = groups_[group].ranks;  // a copy: `join` may move the groups while we are unlocked
+  const std::vector<int>& ranks = groups_[group].ranks;
   const auto place = std::find(ranks.begin(), ranks.end(), rank);
   CHECK(place != ranks.end()) << "rank " << rank << " is not in " << in_words(groups_[group]);
   const auto member = static_cast<std::size_t>(place - ranks.begin());
 
-  std::shared_ptr<Meeting>& slot = open_[{group, sequence}];
-  if (!slot) {
-    slot = std::make_shared<Meeting>();
-    slot->calls_.resize(ranks.size());
-    slot->here_.resize(ranks.size());
-    slot->group_ = group;
-    slot->sequence_ = sequence;
+  Slot& slot = slots_[{group, sequence}];
+  for (std::shared_ptr<Meeting>& meeting : slot.meetings) {
+    if (meeting) continue;
+    meeting = std::make_shared<Meeting>();
+    meeting->calls_.resize(ranks.size());
+    meeting->here_.resize(ranks.size());
+    meeting->group_ = group;
+    meeting->sequence_ = sequence;
   }
-  const std::shared_ptr<Meeting> ticket = slot;
+  const std::shared_ptr<Meeting> ticket = slot.meetings[slot.turn];
+  if (ticket->done()) ticket->reset();
   check_agreement(*ticket, member, call);
   ticket->calls_[member] = call;
   ticket->here_[member] = true;
   if (++ticket->arrived_ < ranks.size()) return ticket;
 
-  // All are here. The next step's collective of the same sequence is a new rendezvous.
-  open_.erase({group, sequence});
+  // All are here. The next step's collective of the same sequence is another rendezvous.
+  slot.turn = 1 - slot.turn;
   ticket->started_ = Clock::now();
   lock.unlock();
   run_collective(ticket->calls_);
@@ -226,8 +228,15 @@ int ThreadWorld::failed_rank() const {
 ThreadWorld::Clock::time_point ThreadWorld::begin_step(int rank) {
   const std::lock_guard lock(mutex_);
   const std::size_t step = members_[static_cast<std::size_t>(rank)]->steps++;
-  if (step == step_starts_.size()) step_starts_.push_back(Clock::now());
-  return step_starts_[step];
+  if (step == first_step_ + step_starts_.size()) step_starts_.push_back(Clock::now());
+  const Clock::time_point start = step_starts_[step - first_step_];
+  std::size_t begun_by_all = step + 1;
+  for (const auto& member : members_) begun_by_all = std::min(begun_by_all, member->steps);
+  if (begun_by_all > first_step_) {
+    step_starts_.erase(step_starts_.begin(), step_starts_.begin() + static_cast<std::ptrdiff_t>(begun_by_all - first_step_));
+    first_step_ = begun_by_all;
+  }
+  return start;
 }
 
 void ThreadWorld::run_as(int rank, const std::function<void()>& body) {

@@ -11,10 +11,12 @@
 // Memory handed to `arrive` must stay valid until all ranks have left or failed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,6 +60,18 @@ class ThreadWorld final : public Communicator {
     GroupId group_ = 0;
     std::uint32_t sequence_ = 0;
     std::size_t arrived_ = 0;
+
+    void reset() {
+      done_.store(false, std::memory_order_relaxed);
+      here_.assign(here_.size(), false);
+      arrived_ = 0;
+    }
+  };
+  /// The rendezvous of one (group, sequence) in this step and in the next, in turn: whoever arrives for the step after the next
+  /// has seen all members in the next, so all have left this one. Kept, so that only the first step allocates.
+  struct Slot {
+    std::array<std::shared_ptr<Meeting>, 2> meetings;
+    std::size_t turn = 0;
   };
   /// One exchange of host bytes.
   struct Round {
@@ -83,10 +97,11 @@ class ThreadWorld final : public Communicator {
   const int ranks_;
   mutable std::mutex mutex_;  // guards everything below but the atomics
   std::vector<std::unique_ptr<Member>> members_;
-  std::vector<Group> groups_;
-  std::map<std::pair<GroupId, std::uint32_t>, std::shared_ptr<Meeting>> open_;
+  std::deque<Group> groups_;  // grows without moving what is there
+  std::map<std::pair<GroupId, std::uint32_t>, Slot> slots_;
   std::map<std::size_t, Round> rounds_;
-  std::vector<Clock::time_point> step_starts_;
+  std::vector<Clock::time_point> step_starts_;  // of steps first_step_ and later; those all have begun are forgotten
+  std::size_t first_step_ = 0;
   int failed_rank_ = -1;
   bool deadlocked_ = false;
   std::string failure_;

@@ -1,7 +1,6 @@
 // Unfused attention: the six matrix products of a head. Softmax and dropout are ops of their own, and so is the rotation of
 // queries and keys (RoPE).
 #include <cmath>
-#include <vector>
 
 #include "engine/device/cpu/attention_view.h"
 #include "engine/device/cpu/kernels.h"
@@ -24,13 +23,14 @@ void rotate(const KernelCall& call, double direction) {
   const std::int64_t half = div_exact<std::int64_t>(view.d, 2), first_position = call.dim(5);
   const double base = call.scalar(0);
   float* qkv = call.inout(0, view.qkv_elements());
-  std::vector<double> frequency(static_cast<std::size_t>(half));
+  double* frequency = call.staging.sums(half);
   for (std::int64_t i = 0; i < half; ++i) {
-    frequency[static_cast<std::size_t>(i)] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(view.d));
+    frequency[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(view.d));
   }
-  std::vector<float> cosine(frequency.size()), sine(frequency.size());
+  float* cosine = call.staging.scratch(half);
+  float* sine = call.staging.scratch(half);
   for (std::int64_t position = 0; position < view.s; ++position) {
-    for (std::size_t i = 0; i < frequency.size(); ++i) {
+    for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(first_position + position) * frequency[i];
       cosine[i] = static_cast<float>(std::cos(angle));
       sine[i] = static_cast<float>(direction * std::sin(angle));
@@ -38,7 +38,7 @@ void rotate(const KernelCall& call, double direction) {
     const auto turn = [&](float* head) {
       for (std::int64_t i = 0; i < half; ++i) {
         const float x = head[i], y = head[i + half];
-        const float c = cosine[static_cast<std::size_t>(i)], s = sine[static_cast<std::size_t>(i)];
+        const float c = cosine[i], s = sine[i];
         head[i] = x * c - y * s;
         head[i + half] = y * c + x * s;
       }

@@ -70,7 +70,8 @@ void CpuRank::run_step(Communicator& world) {
   }
   std::fill(done_.begin(), done_.end(), std::uint8_t{0});
   for (Lifetime& lifetime : lifetimes_) lifetime.begun = lifetime.ended = 0;
-  timeline_ = Timeline{std::vector<Span>(program_.ops.size()), 0};
+  timeline_.spans.assign(program_.ops.size(), Span{});
+  timeline_.end = 0;
   step_start_ = world.begin_step(rank());
 
   const auto finished = [&] {

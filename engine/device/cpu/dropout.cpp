@@ -1,7 +1,5 @@
 #include "engine/device/cpu/dropout_mask.h"
 
-#include <vector>
-
 #include "engine/device/cpu/kernels.h"
 #include "engine/device/op_table.h"
 
@@ -21,24 +19,24 @@ template <class Body>
 void for_each_row(const KernelCall& call, const DropoutMask& mask, Body body) {
   const auto [s, b, cols, first_position, first_channel, site] = call.shape.dims;
   if (of_attention(call)) {
-    std::vector<float> factors(static_cast<std::size_t>(s));
+    float* factors = call.staging.scratch(s);
     std::int64_t offset = 0;
     for (std::int64_t sample = 0; sample < b; ++sample) {
       for (std::int64_t head = 0; head < cols; ++head) {
         for (std::int64_t query = 0; query < s; ++query, offset += s) {
-          mask.factors(sample, query, (first_channel + head) * s, s, factors.data());
-          body(offset, s, factors.data());
+          mask.factors(sample, query, (first_channel + head) * s, s, factors);
+          body(offset, s, factors);
         }
       }
     }
     return;
   }
-  std::vector<float> factors(static_cast<std::size_t>(cols));
+  float* factors = call.staging.scratch(cols);
   std::int64_t offset = 0;
   for (std::int64_t position = 0; position < s; ++position) {
     for (std::int64_t sample = 0; sample < b; ++sample, offset += cols) {
-      mask.factors(sample, first_position + position, first_channel, cols, factors.data());
-      body(offset, cols, factors.data());
+      mask.factors(sample, first_position + position, first_channel, cols, factors);
+      body(offset, cols, factors);
     }
   }
 }

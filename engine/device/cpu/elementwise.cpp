@@ -39,11 +39,11 @@ void bias_gradient(const KernelCall& call) {
   const std::int64_t rows = call.dim(0), cols = call.dim(1);
   const float* dy = call.in(0, rows * cols);
   float* dbias = call.inout(1, cols);
-  std::vector<double> sums(static_cast<std::size_t>(cols));
+  double* sums = call.staging.sums(cols);
   for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t i = 0; i < cols; ++i) sums[static_cast<std::size_t>(i)] += dy[row * cols + i];
+    for (std::int64_t i = 0; i < cols; ++i) sums[i] += dy[row * cols + i];
   }
-  for (std::int64_t i = 0; i < cols; ++i) dbias[i] += static_cast<float>(sums[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < cols; ++i) dbias[i] += static_cast<float>(sums[i]);
 }
 
 void gelu(const KernelCall& call) {

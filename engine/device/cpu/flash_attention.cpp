@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "engine/device/cpu/attention_view.h"
 #include "engine/device/cpu/dropout_mask.h"
@@ -88,8 +88,11 @@ void flash_attention(const KernelCall& call) {
   float* context = call.out(2, view.context_elements());
   float* lse = call.f32(3, view.lse_elements());  // [b, a, s]
 
-  std::vector<float> scores(kTile * kTile), factors(kTile), maximum(kTile), sum(kTile);
-  std::vector<float> accumulated(static_cast<std::size_t>(kTile * view.d));  // [queries, d], not yet normalised
+  const auto scratch = [&](std::int64_t count) {
+    return std::span<float>(call.staging.scratch(count), static_cast<std::size_t>(count));
+  };
+  const std::span<float> scores = scratch(kTile * kTile), factors = scratch(kTile), maximum = scratch(kTile), sum = scratch(kTile);
+  const std::span<float> accumulated = scratch(kTile * view.d);  // [queries, d], not yet normalised
   for_each_query_tile(view, [&](const Tile& queries) {
     std::fill(maximum.begin(), maximum.end(), -std::numeric_limits<float>::infinity());
     std::fill(sum.begin(), sum.end(), 0.0f);
@@ -141,7 +144,10 @@ void flash_attention_backward(const KernelCall& call) {
   std::fill_n(dqkv, view.qkv_elements(), 0.0f);
 
   const std::int64_t stride = view.qkv_stride(), context_stride = view.context_stride();
-  std::vector<float> p(kTile * kTile), ds(kTile * kTile), factors(kTile), delta(kTile);
+  const auto scratch = [&](std::int64_t count) {
+    return std::span<float>(call.staging.scratch(count), static_cast<std::size_t>(count));
+  };
+  const std::span<float> p = scratch(kTile * kTile), ds = scratch(kTile * kTile), factors = scratch(kTile), delta = scratch(kTile);
   for_each_query_tile(view, [&](const Tile& queries) {
     const std::int64_t first = view.context(queries.sample, queries.head) + queries.query * context_stride;
     const Factor dout{dcontext + first, context_stride, false};  // [queries, d]

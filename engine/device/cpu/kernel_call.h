@@ -5,6 +5,7 @@
 // fp32 from the same values, rounded.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,12 +17,13 @@
 
 namespace benchsuite::cpu {
 
-/// fp32 copies of one op's bf16 operands. Slots keep their memory from op to op, so that a second step allocates nothing.
+/// fp32 copies of one op's bf16 operands, and its scratch. Slots keep their memory from op to op, so that a second step
+/// allocates nothing.
 class Staging {
  public:
   /// The next op.
   void clear() {
-    used_ = 0;
+    used_ = sums_used_ = 0;
     outputs_.clear();
   }
   float* widened(std::span<const std::byte> bf16) {
@@ -34,6 +36,15 @@ class Staging {
   float* rounded_at_end(std::span<std::byte> bf16, float* value) {
     outputs_.push_back({reinterpret_cast<Bf16*>(bf16.data()), value, bf16.size() / sizeof(Bf16)});
     return value;
+  }
+  /// Memory of any content until the op is done.
+  float* scratch(std::int64_t count) { return slot(static_cast<std::size_t>(count)); }
+  /// `count` sums, 0 to begin with.
+  double* sums(std::int64_t count) {
+    if (sums_used_ == sums_.size()) sums_.emplace_back();
+    std::vector<double>& memory = sums_[sums_used_++];
+    memory.assign(std::max(memory.size(), static_cast<std::size_t>(count)), 0.0);
+    return memory.data();
   }
   float* unwritten(std::span<std::byte> bf16) { return rounded_at_end(bf16, slot(bf16.size() / sizeof(Bf16))); }
   void finish() const {
@@ -57,7 +68,8 @@ class Staging {
   }
 
   std::vector<std::vector<float>> slots_;
-  std::size_t used_ = 0;
+  std::vector<std::vector<double>> sums_;
+  std::size_t used_ = 0, sums_used_ = 0;
   std::vector<Output> outputs_;
 };
 

@@ -1,7 +1,6 @@
 // LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich 2019) and the softmax of attention scores, each forward beside backward.
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "engine/device/cpu/kernels.h"
 
@@ -41,7 +40,8 @@ void layernorm_backward(const KernelCall& call) {
   float* dx = call.out(4, rows * cols);
   float* dgamma = call.accumulator(5, cols);
   float* dbeta = call.accumulator(6, cols);
-  std::vector<double> gamma_sum(static_cast<std::size_t>(cols)), beta_sum(static_cast<std::size_t>(cols));
+  double* gamma_sum = call.staging.sums(cols);
+  double* beta_sum = call.staging.sums(cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     const float mean = stats[2 * row], inverse = stats[2 * row + 1];
     const float* in = x + row * cols;
@@ -52,8 +52,8 @@ void layernorm_backward(const KernelCall& call) {
       const double g = static_cast<double>(gradient[i]) * gamma[i];
       sum += g;
       dot += g * normal;
-      gamma_sum[static_cast<std::size_t>(i)] += gradient[i] * normal;
-      beta_sum[static_cast<std::size_t>(i)] += gradient[i];
+      gamma_sum[i] += gradient[i] * normal;
+      beta_sum[i] += gradient[i];
     }
     const auto mean_g = static_cast<float>(sum / static_cast<double>(cols));
     const auto mean_gn = static_cast<float>(dot / static_cast<double>(cols));
@@ -63,8 +63,8 @@ void layernorm_backward(const KernelCall& call) {
     }
   }
   for (std::int64_t i = 0; i < cols; ++i) {
-    dgamma[i] += static_cast<float>(gamma_sum[static_cast<std::size_t>(i)]);
-    dbeta[i] += static_cast<float>(beta_sum[static_cast<std::size_t>(i)]);
+    dgamma[i] += static_cast<float>(gamma_sum[i]);
+    dbeta[i] += static_cast<float>(beta_sum[i]);
   }
 }
 
@@ -96,7 +96,7 @@ void rmsnorm_backward(const KernelCall& call) {
   const float* stats = call.f32(3, rows);
   float* dx = call.out(4, rows * cols);
   float* dgamma = call.accumulator(5, cols);
-  std::vector<double> gamma_sum(static_cast<std::size_t>(cols));
+  double* gamma_sum = call.staging.sums(cols);
   for (std::int64_t row = 0; row < rows; ++row) {
     const float inverse = stats[row];
     const float* in = x + row * cols;
@@ -105,7 +105,7 @@ void rmsnorm_backward(const KernelCall& call) {
     for (std::int64_t i = 0; i < cols; ++i) {
       const double normal = static_cast<double>(in[i]) * inverse;
       dot += static_cast<double>(gradient[i]) * gamma[i] * normal;
-      gamma_sum[static_cast<std::size_t>(i)] += gradient[i] * normal;
+      gamma_sum[i] += gradient[i] * normal;
     }
     const auto mean_gn = static_cast<float>(dot / static_cast<double>(cols));
     for (std::int64_t i = 0; i < cols; ++i) {
@@ -113,7 +113,7 @@ void rmsnorm_backward(const KernelCall& call) {
       dx[row * cols + i] = (gradient[i] * gamma[i] - normal * mean_gn) * inverse;
     }
   }
-  for (std::int64_t i = 0; i < cols; ++i) dgamma[i] += static_cast<float>(gamma_sum[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < cols; ++i) dgamma[i] += static_cast<float>(gamma_sum[i]);
 }
 
 void softmax(const KernelCall& call) {

@@ -81,6 +81,10 @@ TEST(Stacks, RoundTripThroughJson) {
   stack.context_bytes = 1;
   stack.communicator_bytes = 2;
   stack.workspace_bytes = 3;
+  stack.segment_bytes = 4;
+  stack.cuda_graphs = true;
+  stack.step_fixed_s = 0.5;
+  stack.host_source = "a page";
   std::vector<Violation> problems;
   EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
   EXPECT_TRUE(problems.empty());
@@ -102,11 +106,14 @@ TEST(Stacks, BadValues) {
   json["gradient_dtype"] = "fp8";
   json["bucket_elements"] = 0;
   json["workspace_bytes"] = -1;
+  json["step_fixed_s"] = 0.1;
+  json["host_source"] = "";
   json["fused_bias_glu"] = true;
   EXPECT_THAT(
       problems_of(json),
       ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
                   "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
+                  HasSubstr("step_fixed_s = 0.1: has no source"),
                   "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
                   "documented",
                   HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));

@@ -12,4 +12,8 @@ namespace benchsuite {
 /// spans of single layers (thousands a stage) instead of passes.
 Run synthetic_run(bool per_layer = false);
 
+/// A 1F1B step of `stages` stages and `micro_batches` micro-batches, five spans a pass: forward and its collective;
+/// recompute, backward and its collective.
+VariantResult wide_variant(int stages, int micro_batches);
+
 }  // namespace benchsuite

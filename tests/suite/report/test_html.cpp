@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
 #include <regex>
 #include <sstream>
 
@@ -45,18 +47,35 @@ benchsuite::Run hostile() {
   return run;
 }
 
+/// The page without what is not text of the run: its own script, and the data for it, which is checked apart.
+std::string without_scripts(std::string page) {
+  for (const std::string open : {"<script type=application/json id=numbers>", "<script>"}) {
+    const std::size_t from = page.find(open), to = page.find("</script>", from);
+    EXPECT_NE(from, std::string::npos);
+    page.erase(from, to + 9 - from);
+  }
+  return page;
+}
+
 TEST(Html, EscapesEveryString) {
-  const std::string page = html_report(hostile());
+  const std::string whole = html_report(hostile()), page = without_scripts(whole);
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_EQ(page.find("<img"), std::string::npos);
   EXPECT_EQ(page.find("alert('x')"), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;q&quot;"), std::string::npos);
   // An ampersand always starts one of the five entities.
   EXPECT_FALSE(std::regex_search(page, std::regex("&(?!(amp|lt|gt|quot|#39);)")));
+  // The data can't end its element or open another, and is still the text that it was.
+  const std::string data = html::number_data(hostile());
+  EXPECT_EQ(data.find('<'), std::string::npos);
+  EXPECT_EQ(Json::parse(data).at("cases")[0].at("x")[0].at("id"), kEvil);
+  EXPECT_NE(whole.find(data), std::string::npos);
 }
 
 TEST(Html, RequestsNothing) {
-  for (const std::string& page : {html_report(synthetic_run()), html_report(hostile())}) {
+  for (const std::string& whole : {html_report(synthetic_run()), html_report(hostile())}) {
+    EXPECT_NE(whole.find("default-src 'none'"), std::string::npos);
+    const std::string page = without_scripts(whole);
     for (const char* word :
          {"<script", "<link", "<iframe", "<object", "<embed", "<base", "@import", "url(", " src=", " href=", "xlink"}) {
       // In the hostile page the words occur as escaped text; there the tag never opens.
@@ -64,7 +83,170 @@ TEST(Html, RequestsNothing) {
       EXPECT_EQ(page.find(word), std::string::npos) << word;
     }
   }
-  EXPECT_FALSE(std::regex_search(html_report(synthetic_run()), std::regex("=\"?(https?:)?//")));
+  EXPECT_FALSE(std::regex_search(without_scripts(html_report(synthetic_run())), std::regex("=\"?(https?:)?//")));
+  for (const std::string_view script : {html::number_script(), html::gantt_script()}) {
+    for (const char* word : {"fetch", "XMLHttpRequest", "import", "http", "innerHTML", "eval", "</script"})
+      EXPECT_EQ(script.find(word), std::string_view::npos) << word;
+  }
+}
+
+/// What the script does with gantt_data, once more in C++: spans as [category, micro-batch, chunk, end in quanta].
+std::vector<std::array<std::int64_t, 4>> decoded(const Json& data, std::size_t lane) {
+  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<std::uint32_t> bytes;
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (char c : data.at("lanes")[lane].get<std::string>()) {
+    if (c == '=') break;
+    bits = bits << 6 | static_cast<std::uint32_t>(letters.find(c));
+    have += 6;
+    if (have >= 8) bytes.push_back(bits >> (have -= 8) & 255);
+  }
+  std::vector<std::array<std::int64_t, 4>> spans;
+  std::int64_t end = 0, micro_batch = -1, chunk = -1;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::size_t token = bytes[i];
+    if (token >= 224) token = (token - 224) * 256 + bytes.at(++i) + 224;
+    const auto part = [&](std::size_t k) { return data.at("tokens").at(4 * token + k).get<std::int64_t>(); };
+    end += part(1);
+    micro_batch += part(2);
+    chunk += part(3);
+    spans.push_back({part(0), micro_batch, chunk, end});
+  }
+  return spans;
+}
+
+TEST(GanttData, HoldsEverySpanToTheQuantum) {
+  const benchsuite::Run run = synthetic_run(true);
+  for (const VariantResult& v : run.cases[0].variants) {
+    const Json data = Json::parse(html::gantt_data(v));
+    const auto quantum = data.at("quantum").get<std::int64_t>();
+    EXPECT_LE(quantum, v.step / 100'000);
+    for (std::size_t lane = 0; lane < v.stages.size(); ++lane) {
+      const auto spans = decoded(data, lane);
+      EXPECT_NEAR(static_cast<double>(spans.back()[3] * quantum), static_cast<double>(v.step), static_cast<double>(quantum));
+      std::size_t at = 0;
+      for (const GanttSpan& span : v.stages[lane].gantt) {
+        if (span.end - span.start < 2 * quantum) continue;
+        while (at < spans.size() && spans[at][3] * quantum < span.end - quantum) ++at;
+        ASSERT_LT(at, spans.size());
+        EXPECT_EQ(spans[at][0], static_cast<int>(span.category));
+        EXPECT_EQ(spans[at][1], span.micro_batch);
+        EXPECT_EQ(spans[at][2], span.chunk);
+        EXPECT_NEAR(static_cast<double>(spans[at][3] * quantum), static_cast<double>(span.end), static_cast<double>(quantum));
+      }
+    }
+  }
+}
+
+TEST(GanttData, ManyStagesAndMicroBatchesStaySmall) {
+  // 1F1B of 64 stages and 512 micro-batches, lengths that don't divide, forward, collective, recompute and backward each.
+  VariantResult v = wide_variant(64, 512);
+  const std::string data = html::gantt_data(v);
+  EXPECT_LT(data.size(), 600'000u);
+  EXPECT_EQ(decoded(Json::parse(data), 63).size(), v.stages[63].gantt.size() + 3);  // waits at the start, for the first gradient, at the end
+}
+
+TEST(GanttData, OddInputGetsACoarserPictureNotAHang) {
+  VariantResult v;
+  v.step = 1'000'000'007;
+  v.stages.resize(2);
+  std::int64_t at = 0;
+  for (int i = 0; i < 30'000; ++i) {  // no two spans alike
+    const std::int64_t end = at + 1 + (i * 7919LL) % 60'000;
+    if (end > v.step) break;
+    v.stages[0].gantt.push_back({Category::forward, i * 31 % 9973, 0, at, end});
+    at = end;
+  }
+  v.stages[1].gantt.push_back({Category::forward, 0, 0, -5, 2 * v.step});  // outside the step: cut
+  const auto spans = decoded(Json::parse(html::gantt_data(v)), 1);
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0][0], 0);
+}
+
+TEST(Numbers, EveryNumberOfThePageIsExplained) {
+  const benchsuite::Run run = synthetic_run();
+  const std::string page = without_scripts(html_report(run));
+  const Json data = Json::parse(html::number_data(run));
+  const Json& definitions = data.at("definitions");
+  const std::regex key("data-q=([^ >]+)[ >]");
+  std::size_t count = 0;
+  for (std::sregex_iterator it(page.begin(), page.end(), key), end; it != end; ++it, ++count) {
+    std::vector<std::string> words;
+    std::istringstream parts((*it)[1].str());
+    for (std::string word; std::getline(parts, word, '.');) words.push_back(word);
+    const Json& result = data.at("cases").at(std::stoul(words.at(0)));
+    const Json& thing = result.at(words.at(1).substr(0, 1)).at(std::stoul(words.at(1).substr(1)));
+    if (words[1][0] == 'x') continue;
+    if (words[1][0] == 'w') {
+      if (words.at(2)[0] == 'p') EXPECT_LT(std::stoul(words[2].substr(1)), thing.at("parts").size());
+      continue;
+    }
+    const std::string& last = words.back();
+    if (words.at(2) == "k") {
+      EXPECT_TRUE(definitions.contains("k." + last)) << (*it)[1];
+    } else if (words.size() == 3) {
+      EXPECT_TRUE(definitions.contains(last) && thing.at("values").contains(last)) << (*it)[1];
+    } else {
+      const char* list = words[2][0] == 's' ? "stages" : "comm";
+      EXPECT_TRUE(definitions.contains(last) && thing.at(list).at(std::stoul(words[2].substr(1))).contains(last)) << (*it)[1];
+    }
+  }
+  EXPECT_GT(count, 500u);
+  // Every definition says how and from where, and names inputs that exist.
+  for (const html::NumberDefinition& d : html::number_definitions()) {
+    EXPECT_FALSE(d.formula.empty() || d.source.empty()) << d.key;
+  }
+}
+
+TEST(Numbers, DefinitionsAreTheArithmeticOfTheValues) {
+  const Json data = Json::parse(html::number_data(synthetic_run()));
+  for (const Json& v : data.at("cases")[0].at("v")) {
+    const Json& n = v.at("values");
+    const auto of = [&](const char* key) { return n.at(key).get<double>(); };
+    EXPECT_NEAR(of("mfu"), of("flops_model") / (of("iteration_s") * of("gpus") * of("peak_flops")), 1e-8);
+    EXPECT_NEAR(of("peak_flops"), 989e12, 1e6);
+    EXPECT_NEAR(of("bubble_formula_step"), (of("pp") - 1) / (of("vpp") * of("micro_batches") + of("pp") - 1), 1e-8);
+    EXPECT_NEAR(of("tokens_per_s_per_gpu"), of("global_batch") * of("seq") / of("iteration_s") / of("gpus"), 1e-3);
+  }
+}
+
+TEST(Html, LossCurvesWhereTrained) {
+  benchsuite::Run run = synthetic_run();
+  EXPECT_EQ(html_report(run).find("<h3>Loss"), std::string::npos);
+  for (int step = 0; step < 2000; ++step) run.cases[0].variants[0].loss_curve.push_back(10.0 - 0.001 * step);
+  run.cases[0].variants[1].loss_curve = {9.0, std::numeric_limits<double>::quiet_NaN(), 8.5};
+  run.cases[0].variants[0].loss_curve[700] = 42;  // one spike among 2,000 steps is still seen
+  const std::string page = html_report(run);
+  EXPECT_NE(page.find("<h3>Loss"), std::string::npos);
+  EXPECT_NE(page.find("2000 steps"), std::string::npos);
+  EXPECT_NE(page.find("1 not finite"), std::string::npos);
+  const std::size_t chart = page.find("<div class=loss>");
+  EXPECT_NE(page.find(" 0.0L", chart), std::string::npos);  // the spike reaches the top
+  EXPECT_NE(page.find("<span>42"), std::string::npos);
+}
+
+TEST(Html, ShowsTheEnvironment) {
+  benchsuite::Run run = synthetic_run();
+  run.environment = {{"kernel", "6.1.0"}, {"gpu", {{{"name", "H100 <80GB>"}}}}, {"cores", 16}};
+  const std::string page = html_report(run);
+  const std::size_t at = page.find("<h3>Environment");
+  for (const char* word : {"<dt>kernel</dt><dd>6.1.0", "<dt>gpu.0.name</dt><dd>H100 &lt;80GB&gt;", "<dt>cores</dt><dd>16"})
+    EXPECT_NE(page.find(word, at), std::string::npos) << word;
+}
+
+TEST(Html, TableOfMeasuredAgainstExpected) {
+  benchsuite::Run run = synthetic_run();
+  std::string page = html_report(run);
+  const std::size_t table = page.find("<table class=checks>");
+  ASSERT_NE(table, std::string::npos);
+  EXPECT_EQ(page.compare(page.find("<th>measured", table), 84, "<th>measured<th class=l>expected<th>Δ<th>n<th>spread<th class=l>verdict<th class=l>kind", 0, 84), 0);
+  EXPECT_NE(page.find("<td>1<td>exact<td class=l><span class=\"pill", table), std::string::npos);
+  run.device = "cpu";
+  run.cases[0].variants[0].step_samples_s = {1.0, 1.02, 1.1};
+  run.cases[0].variants[1].step_samples_s = {1.0, 1.0};
+  page = html_report(run);
+  EXPECT_NE(page.find("<td>2<td>9.80 %<td"), std::string::npos);  // n: the fewer of the two; (1.1 - 1.0) / 1.02
 }
 
 TEST(Html, TellsTheStoryInOrder) {
@@ -73,7 +255,7 @@ TEST(Html, TellsTheStoryInOrder) {
   for (const char* word : {"class=\"verdict t-bad\"", "benchsuite run --case sp_recompute_13b", "What failed and why",
                            "step-time ratio across nodes", "<h3>Why</h3>", "full_m8 → selective_m8",
                            "<h3>Variants</h3>", "Where the step goes", "Pipeline timeline", "Memory by purpose",
-                           "Communication", "Expected ranges", "Korthikanti et al. 2022", "<h3>Claims</h3>",
+                           "Communication", "Measured against expected", "Korthikanti et al. 2022", "<h3>Claims</h3>",
                            "103 % of the 15.8 PFLOP/s", "<h3>Method</h3>", "<footer>", "synthetic-host"}) {
     const std::size_t found = page.find(word, at);
     ASSERT_NE(found, std::string::npos) << word;
@@ -100,7 +282,7 @@ TEST(Html, PictureKeepsTheSharesOfWhatIsTooSmallToDraw) {
     v.stages[0].gantt.push_back({Category::tensor, 0, 0, t + 60, t + 80});
   }
   html::Page page;
-  html::gantt_chart(page, v, 1000);
+  html::gantt_chart(page, v, 1000, 0, 0);
   const std::string text = page.take();
   const auto drawn = [&](const std::string& category) {
     const std::size_t path = text.find("<path class=" + category + " d=");
@@ -119,8 +301,8 @@ TEST(Html, PictureKeepsTheSharesOfWhatIsTooSmallToDraw) {
 TEST(Html, NarrowPassesGetAnEnlargedPicture) {
   const benchsuite::Run run = synthetic_run();
   html::Page few, many;
-  html::gantt_chart(few, run.cases[0].variants[0], 1000);
-  html::gantt_chart(many, run.cases[0].variants[3], 1000);
+  html::gantt_chart(few, run.cases[0].variants[0], 1000, 0, 0);
+  html::gantt_chart(many, run.cases[0].variants[3], 1000, 0, 3);
   EXPECT_EQ(few.take().find("enlarged"), std::string::npos);
   EXPECT_NE(many.take().find("enlarged"), std::string::npos);
 }

@@ -47,6 +47,39 @@ TEST(Trace, ParsesIsSortedAndNamesRanksAndStreams) {
   EXPECT_TRUE(complete[1].at("args").empty());
 }
 
+TEST(Trace, FlowsJoinTheMembersOfACollective) {
+  std::vector<TraceSpan> spans;
+  for (int rank : {2, 0, 1}) {
+    spans.push_back({rank, "embedding", "all_reduce", "backward", 1'000'000, 3'000'000});
+    spans.back().flow = 7;
+  }
+  // A transfer from rank 2 to rank 1: the arrow starts at the sender, whatever the order of ranks.
+  spans.push_back({1, "pipeline", "receive", "backward", 4'000'000, 6'000'000});
+  spans.back().flow = 8;
+  spans.push_back({2, "pipeline", "send", "backward", 5'000'000, 6'000'000});
+  spans.back().flow = 8;
+  spans.back().flow_source = true;
+  // The only recorded member of its group.
+  spans.push_back({0, "tensor", "all_gather", "forward", 0, 1});
+  spans.back().flow = 9;
+  std::ostringstream out;
+  write_trace(out, spans);
+  std::map<int, std::vector<Json>> flows;
+  for (const Json& event : parse_json(out.str(), "trace").at("traceEvents")) {
+    const std::string kind = event.at("ph");
+    if (kind == "s" || kind == "t" || kind == "f") flows[event.at("id")].push_back(event);
+  }
+  ASSERT_EQ(flows.size(), 2u);
+  const auto kinds = [&](int id) {
+    std::map<int, std::string> by_rank;
+    for (const Json& event : flows[id]) by_rank[event.at("pid")] = event.at("ph");
+    return by_rank;
+  };
+  EXPECT_EQ(kinds(7), (std::map<int, std::string>{{0, "s"}, {1, "t"}, {2, "f"}}));
+  EXPECT_EQ(kinds(8), (std::map<int, std::string>{{2, "s"}, {1, "f"}}));
+  for (const Json& event : flows[8]) EXPECT_DOUBLE_EQ(event.at("ts").get<double>(), 5.0);  // not before it was sent
+}
+
 TEST(Trace, EmptyIsValidAndBackwardsIsRefused) {
   std::ostringstream out;
   write_trace(out, {});

@@ -178,13 +178,13 @@ Row& Row::add(const char* name, bool value) {
 
 void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double absolute,
                   double relative) {
-  if (got.size() != want.size()) throw Failure(what + ": " + std::to_string(got.size()) + " values, expected " + std::to_string(want.size()));
+  if (got.size() != want.size()) throw Mismatch(what + ": " + std::to_string(got.size()) + " values, expected " + std::to_string(want.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double limit = absolute + relative * std::abs(static_cast<double>(want[i]));
     if (!(std::abs(static_cast<double>(got[i]) - want[i]) <= limit)) {
       char text[160];
       std::snprintf(text, sizeof text, ": element %zu is %.7g, the CPU reference says %.7g", i, got[i], want[i]);
-      throw Failure(what + text);
+      throw Mismatch(what + text);
     }
   }
 }

@@ -19,6 +19,10 @@ namespace gpu_check {
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// A kernel that does not compute what the CPU reference says.
+struct Mismatch : Failure {
+  using Failure::Failure;
+};
 
 [[noreturn]] void fail(const char* file, int line, const char* expression, const std::string& why);
 
@@ -110,7 +114,7 @@ struct Session {
   Row row() const { return Row().add("gpu", gpu); }
 };
 
-/// Throws Failure when `got` and `want` differ by more than `absolute + relative |want|` anywhere.
+/// Throws Mismatch when `got` and `want` differ by more than `absolute + relative |want|` anywhere.
 void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double absolute,
                   double relative);
 

@@ -117,7 +117,7 @@ __device__ inline float block_reduce(float value, float* shared) {
 /// Rows of up to 8 * kChunks * blockDim.x columns stay in registers.
 constexpr int kChunks = 4;
 
-__global__ inline void softmax_rows(const Bf16* x, Bf16* y, int cols) {
+static __global__ void softmax_rows(const Bf16* x, Bf16* y, int cols) {
   __shared__ float shared[32];
   const std::size_t row = static_cast<std::size_t>(blockIdx.x) * cols;
   Eight part[kChunks];
@@ -146,7 +146,7 @@ __global__ inline void softmax_rows(const Bf16* x, Bf16* y, int cols) {
   }
 }
 
-__global__ inline void softmax_backward_rows(const Bf16* dp, const Bf16* p, Bf16* ds, int cols) {
+static __global__ void softmax_backward_rows(const Bf16* dp, const Bf16* p, Bf16* ds, int cols) {
   __shared__ float shared[32];
   const std::size_t row = static_cast<std::size_t>(blockIdx.x) * cols;
   Eight grad[kChunks], prob[kChunks];
@@ -169,7 +169,7 @@ __global__ inline void softmax_backward_rows(const Bf16* dp, const Bf16* p, Bf16
   }
 }
 
-__global__ inline void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf16* beta, Bf16* y, float* stats, int cols,
+static __global__ void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf16* beta, Bf16* y, float* stats, int cols,
                                       float epsilon) {
   __shared__ float shared[32];
   const std::size_t row = static_cast<std::size_t>(blockIdx.x) * cols;
@@ -206,7 +206,7 @@ __global__ inline void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf
 
 /// dx, and dgamma and dbeta added to fp32: each block takes rows blockIdx.x, blockIdx.x + gridDim.x, ... and adds its
 /// column sums once at the end.
-__global__ inline void layernorm_backward_rows(const Bf16* dy, const Bf16* x, const Bf16* gamma, const float* stats, Bf16* dx,
+static __global__ void layernorm_backward_rows(const Bf16* dy, const Bf16* x, const Bf16* gamma, const float* stats, Bf16* dx,
                                                float* dgamma, float* dbeta, int rows, int cols) {
   __shared__ float shared[32];
   Eight g[kChunks], sum_gamma[kChunks] = {}, sum_beta[kChunks] = {};
@@ -257,7 +257,7 @@ __global__ inline void layernorm_backward_rows(const Bf16* dy, const Bf16* x, co
 }
 
 /// Loshchilov and Hutter 2019: fp32 gradient and master state, bf16 parameter out.
-__global__ inline void adamw(const float* grad, float* master, float* m, float* v, Bf16* parameter, std::size_t count,
+static __global__ void adamw(const float* grad, float* master, float* m, float* v, Bf16* parameter, std::size_t count,
                              float rate, float beta1, float beta2, float epsilon, float decay, float correct1,
                              float correct2) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x * 4;
@@ -283,7 +283,7 @@ __global__ inline void adamw(const float* grad, float* master, float* m, float* 
 }
 
 /// out += sum of squares, for the gradient norm.
-__global__ inline void sum_squares(const float* x, std::size_t count, float* out) {
+static __global__ void sum_squares(const float* x, std::size_t count, float* out) {
   __shared__ float shared[32];
   float sum = 0;
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x * 4;

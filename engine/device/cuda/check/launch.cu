@@ -1,4 +1,5 @@
 // What launching costs: the GPU's time between kernels, and the host's time for each kind of call, eager and in a graph.
+#include <algorithm>
 #include <chrono>
 
 #include "check.h"

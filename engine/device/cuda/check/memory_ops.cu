@@ -237,6 +237,7 @@ void add_row(Session& session, const char* op, const char* type, std::int64_t ro
              double bytes) {
   Row row = session.row();
   row.add("op", op).add("dtype", type).add("rows", rows).add("cols", cols).add("us", seconds * 1e6);
+  if (std::string(op).find("dropout") != std::string::npos) row.add("stores_mask", true);
   row.add("GBps", bytes / seconds / 1e9).add("rate", "burst").add("source", "gpu_check");
   session.rows.push_back(row);
 }

@@ -58,10 +58,11 @@ Builder record(const Shape& s, int rank) {
                                    {GroupKind::pipeline_forward, {previous, rank}}, hop));
     }
     for (int k = draw(own, 1, 5); k > 0; --k) {
-      last = out.compute(draw(own, 0, 300), waits);
+      last = out.compute({draw(own, 0, 300), static_cast<std::int32_t>(draw(own, 0, 1) * 1000),
+                          static_cast<std::int32_t>(draw(own, 0, 900))}, waits);
       waits.clear();
       const OpId reduce = out.transfer(OpKind::all_reduce, StreamKind::tensor, tensor_group,
-                                       {draw(own, 0, 200), 0, draw(own, 0, 150)}, {last});
+                                       {draw(own, 0, 200), 0, draw(own, 0, 150), draw(own, 0, 500)}, {last});
       if (draw(own, 0, 1) == 0) waits.push_back(reduce);
       if (draw(own, 0, 2) == 0) {
         out.transfer(OpKind::reduce_scatter, StreamKind::data, data_group, {draw(own, 50, 900), 7, draw(own, 0, 150)},
@@ -87,12 +88,16 @@ Builder record(const Shape& s, int rank) {
 
 /// Node-crossing transfers cost one and a half and load the members' network cards: both directions for collectives.
 CostSource costs_of(const Shape& s) {
-  return {[](const OpShape& shape, Site) { return shape.dims[1]; },
+  return {[](const OpShape& shape, Site) {
+            return ComputeCost{shape.dims[1], static_cast<std::int32_t>(shape.dims[2]),
+                               static_cast<std::int32_t>(shape.dims[3])};
+          },
           [s](const OpShape& shape, const Group& group) {
             TransferCost cost;
             cost.latency = shape.dims[2];
             cost.duration = std::max<Picoseconds>(shape.dims[1], cost.latency);
             cost.sm_permille = static_cast<std::int32_t>(shape.dims[3]);
+            cost.memory_permille = static_cast<std::int32_t>(shape.dims[4]);
             bool crosses = false;
             for (int rank : group.ranks) crosses = crosses || s.node(rank) != s.node(group.ranks[0]);
             if (!crosses) return cost;
@@ -108,7 +113,8 @@ CostSource costs_of(const Shape& s) {
             std::sort(cost.links.begin(), cost.links.end());
             cost.links.erase(std::unique(cost.links.begin(), cost.links.end()), cost.links.end());
             return cost;
-          }};
+          },
+          HostCost{11, 5}};
 }
 
 struct Both {

@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr std::int64_t kMi = 1 << 20;
-constexpr const char* kMachines[] = {"dgx-a100-80g", "dgx-h100", "dgx-h100-8x100g", "dgx-h100-1x100g"};
+constexpr const char* kMachines[] = {"dgx-a100-40g", "dgx-a100-80g", "dgx-h100",        "dgx-h200",       "hgx-b200",
+                                     "gh200-4x200g", "dgx-2-v100",   "dgx-h100-1x100g", "hgx-b200-4x200g"};
 
 HardwareProfile committed(const std::string& name) {
   return load_hardware(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/hardware/" + name + ".json");
@@ -57,15 +58,16 @@ HardwareProfile tiny() {
   p.memory_ops["default"] = {0.5, 2e-6};
   p.memory_ops["gelu"] = {0.25, 1e-6};
   p.attention_floor_s = 1e-6;
-  p.attention = {
-      {64, 1024, true, 10, 8}, {64, 4096, true, 20, 16}, {128, 1024, true, 30, 24}, {128, 4096, true, 40, 32}};
+  // 20 TFLOP/s at a length of 1024, 30 at 3072, 40 for ever; twice that with 128 channels; backward four fifths.
+  p.attention = {{64, true, {40e12, 1024, 1}, {32e12, 1024, 1}}, {128, true, {80e12, 1024, 1}, {64e12, 1024, 1}}};
   p.nvlink_bandwidth = 300e9;
   for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "send"})
-    p.intra_node.push_back({op, 2, 5e-6, 200e9, 1e-9});
+    p.intra_node.push_back({op, 2, 5e-6, 200e9, 1e-9, "ring"});
   p.nics_per_node = 2;
   p.nic_bandwidth = 10e9;
   p.nic_latency_s = 20e-6;
-  p.inter_node = {{"fast start", 10e-6, 2e-6, 1e-6, 0.1, true}, {"bulk", 50e-6, 4e-6, 3e-6, 1.0, false}};
+  p.inter_node = {{"fast start", 10e-6, 2e-6, 1e-6, 0.1, true, false},
+                  {"bulk", 50e-6, 4e-6, 3e-6, 1.0, false, false}};
   p.collective_sm_permille = 150;
   p.inter_node_sm_permille = 20;
   return p;
@@ -81,13 +83,62 @@ class TinyModel : public ::testing::Test {
   Placement placement_ = nodes_of(4, 2);
 };
 
-TEST_F(TinyModel, GemmIsFloorPlusTheLargerOfMathAndTraffic) {
+TEST_F(TinyModel, GemmIsTheLargestOfFloorMathAndTraffic) {
   // 2 1000 1000 (900 + 100) / 50 TFLOP/s = 40 us; traffic 5.6 MB / 0.5 TB/s = 11.2 us
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1})), 41'000'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1})), 40'000'000);
   // 2 1000 1000 (10 + 100) / 50 TFLOP/s = 4.4 us; traffic (2 10^4 + 10^6) 2 B / 0.5 TB/s = 4.08 us
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1})), 5'400'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1})), 4'400'000);
   // fp32 output: traffic 40 kB + 4 MB = 8.08 us wins
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1}, DType::bf16, DType::fp32)), 9'080'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 10, 1}, DType::bf16, DType::fp32)), 8'080'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {8, 8, 8, 1})), 1'000'000);
+}
+
+TEST_F(TinyModel, SustainedWorkAndLongKernelsMeetThePowerLimit) {
+  profile_.gemm.sustained_over_burst = 0.8;
+  profile_.gemm.long_kernel = {{-6, -4}, {0, std::log(2.0)}};
+  const OpShape shape = shape_of(OpKind::gemm, {1000, 1000, 900, 1});  // 40 us cold: log10 is -4.398
+  EXPECT_EQ(compute(shape), 50'000'000);
+  const double slowdown = std::pow(2.0, (std::log10(40e-6) + 6) / 2);
+  EXPECT_DOUBLE_EQ(CostModel(profile_, placement_).gemm_seconds(shape, GemmRate::burst), 40e-6 * slowdown);
+}
+
+TEST_F(TinyModel, SurfaceSlowsFewWavesAndShortLoops) {
+  profile_.gemm.memory_share = 1;
+  profile_.gemm.k_ramp = 0;
+  const double two = std::log(2.0), four = std::log(4.0);
+  profile_.gemm.surface_waves = {0, 2};  // one wave (10 SMs x 128 x 128 outputs) and four
+  profile_.gemm.surface_k = {8, 10};
+  profile_.gemm.surface = {four, two, two, 0};
+  profile_.gemm.columns = {{7, 8}, {two, 0}};
+  // 1280 x 512: four waves, k = 1024 = 2^10: nothing. 2 1280 512 1024 / 50 TFLOP/s
+  const double plain = 2.0 * 1280 * 512 * 1024 / 50e12;
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 1024, 1})), std::llround(plain * 1e12));
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 256, 1})), std::llround(plain / 4 * 2 * 1e12));
+  // k = 512: half way, a factor of sqrt(2). n = 128: one wave's factor 2 and a narrow operand's 2.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 512, 1})), std::llround(plain / 2 * std::sqrt(2.0) * 1e12));
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 1})), std::llround(plain / 4 * 4 * 1e12));
+  // Batch counts as outputs: four of them fill four waves; the narrow operand stays.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 4})), std::llround(plain * 2 * 1e12));
+  // Less than a quarter of a wave takes as long as a quarter.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {128, 256, 1024, 1})), compute(shape_of(OpKind::gemm, {160, 256, 1024, 1})));
+}
+
+TEST_F(TinyModel, AccumulationChargesTheTrafficTheLoopDoesNotHide) {
+  OpShape shape = shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::bf16, DType::fp32);
+  shape.accumulate = true;
+  EXPECT_EQ(compute(shape), 40'000'000);  // hidden: 11.6 MB / 0.5 TB/s = 23.2 us
+  profile_.gemm.accumulate_exposed = 0.5;
+  EXPECT_EQ(compute(shape), 46'000'000);  // half of 6 more bytes an output at 0.5 TB/s
+  shape.accumulate = false;
+  EXPECT_EQ(compute(shape), 42'000'000);  // half of 2 more
+}
+
+TEST_F(TinyModel, EightBitProductsCastTheirOperandsFirst) {
+  profile_.peak_flops[DType::fp8] = 200e12;
+  profile_.gemm.fp8_over_bf16 = 1.6;
+  profile_.gemm.fp8_cast_share = 0.5;
+  // 40 us / 1.6; casts: 2 x 900,000 elements x 3 bytes / 0.5 TB/s = 10.8 us
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8)), 35'800'000);
 }
 
 TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
@@ -96,45 +147,58 @@ TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
   // 10 tiles = one wave; 11 = two, as many as 20.
   const Picoseconds one = compute(shape_of(OpKind::gemm, {1000, 100, 900, 1}));
   const Picoseconds two = compute(shape_of(OpKind::gemm, {1100, 100, 900, 1}));
-  EXPECT_EQ(one, 5'000'000);  // 1 us + 2 10 10^4 1000 / 50 TFLOP/s
-  EXPECT_EQ(two, 9'000'000);
+  EXPECT_EQ(one, 4'000'000);  // 2 10 10^4 1000 / 50 TFLOP/s
+  EXPECT_EQ(two, 8'000'000);
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {2000, 100, 900, 1})), two);
   // 44 tiles, five waves of 25,000 outputs at half the rate: as long as 250,000 outputs, more than 200,000.
   profile_.gemm.tiles.push_back({50, 50, 0.5});
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1})), two);
   profile_.gemm.tiles.back().relative = 0.8;  // 156,250 outputs' worth
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1})), 7'250'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1})), 6'250'000);
+  // Half of the rounding: the geometric mean of 200,000 and 110,000 outputs.
+  profile_.gemm.tiles.pop_back();
+  profile_.gemm.wave_share = 0.5;
+  EXPECT_NEAR(static_cast<double>(compute(shape_of(OpKind::gemm, {1100, 100, 900, 1}))),
+              2 * std::sqrt(200'000.0 * 110'000.0) * 1000 / 50, 1);
 }
 
 TEST_F(TinyModel, UnfusedAttentionIsABatchedProductAndComputesTheMaskedHalf) {
   OpShape scores = shape_of(OpKind::attention_scores, {1000, 2, 3, 100});
   // 6 heads: 2 6 10^6 (100 + 100) / 50 TFLOP/s = 48 us; traffic (2 6 10^5 + 6 10^6) 2 B / 0.5 TB/s = 28.8 us
-  EXPECT_EQ(compute(scores), 49'000'000);
+  EXPECT_EQ(compute(scores), 48'000'000);
   scores.causal = true;
-  EXPECT_EQ(compute(scores), 49'000'000);
+  EXPECT_EQ(compute(scores), 48'000'000);
 }
 
-TEST_F(TinyModel, FlashAttentionInterpolatesRates) {
-  OpShape flash = shape_of(OpKind::flash_attention, {1024, 5, 2, 64, 0, 1});
+TEST_F(TinyModel, FlashAttentionRatesGrowWithLengthAndHead) {
+  OpShape flash = shape_of(OpKind::flash_attention, {1024, 5, 2, 64, 0, 1});  // 80 blocks on ten SMs
   flash.causal = true;
   const double work = 4.0 * 5 * 2 * 1024 * 1024 * 64 / 2;  // causal half
   const auto expected = [](double flops, double tflops) {
     return static_cast<Picoseconds>(std::llround((1e-6 + flops / (tflops * 1e12)) * 1e12));
   };
-  EXPECT_EQ(compute(flash), expected(work, 10));
-  flash.dims[0] = 2048;  // half way in log(seq)
-  EXPECT_EQ(compute(flash), expected(4 * work, 15));
-  flash.dims[3] = 96;  // half way in head dimension: 15 and 35
-  EXPECT_EQ(compute(flash), expected(4 * 1.5 * work, 25));
+  EXPECT_EQ(compute(flash), expected(work, 20));
+  flash.dims[0] = 3072;
+  EXPECT_EQ(compute(flash), expected(9 * work, 30));
+  flash.dims[3] = 96;  // half way in head dimension: 30 and 60
+  EXPECT_EQ(compute(flash), expected(9 * 1.5 * work, 45));
   flash.dims[3] = 32;  // below the smallest: proportional
-  EXPECT_EQ(compute(flash), expected(2 * work, 7.5));
+  EXPECT_EQ(compute(flash), expected(4.5 * work, 15));
   flash.dims[3] = 64;
   flash.kind = OpKind::flash_attention_backward;
-  EXPECT_EQ(compute(flash), expected(2.5 * 4 * work, 12));
-  // Four blocks of 128 queries on ten SMs: 0.4 of the rate.
-  OpShape small = shape_of(OpKind::flash_attention, {512, 1, 1, 64, 0, 1});
+  EXPECT_EQ(compute(flash), expected(2.5 * 9 * work, 24));
+}
+
+TEST_F(TinyModel, FewBlocksOfQueriesLeaveSmsIdle) {
+  OpShape small = shape_of(OpKind::flash_attention, {512, 1, 1, 64, 0, 1});  // four blocks on ten SMs
   small.causal = true;
-  EXPECT_EQ(compute(small), expected(4.0 * 512 * 512 * 64 / 2, 10 * 0.4));
+  const double seconds = 4.0 * 512 * 512 * 64 / 2 / (40e12 / 3);
+  EXPECT_EQ(compute(small), std::llround((1e-6 + seconds / 0.4) * 1e12));
+  // Down to a quarter block per SM measured: twice as slow there, and below that the time stays.
+  profile_.attention_occupancy = {{-2, 0}, {std::log(2.0), 0}};
+  EXPECT_EQ(compute(small), std::llround((1e-6 + seconds * std::exp2(-std::log2(0.4) / 2)) * 1e12));
+  small.dims[0] = 256;  // two blocks count as a quarter of ten, at twice the time
+  EXPECT_EQ(compute(small), std::llround((1e-6 + 4.0 * 256 * 256 * 64 / 2 / 8e12 * 2 * 2.5 / 2) * 1e12));
 }
 
 TEST_F(TinyModel, MemoryOpsUseTheirShare) {
@@ -177,6 +241,72 @@ TEST_F(TinyModel, CollectivesAcrossNodesRunOnTheNicsTheirRanksReach) {
   EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {4}), {0, 1, 2, 3, 4, 5, 6, 7}).duration, 22'007'000);
   // all_gather never takes the tree: 10 + 3 (2 + 1) us + 8 B (7/8) / 2 GB/s.
   EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {4}), {0, 1, 2, 3, 4, 5, 6, 7}).duration, 19'003'500);
+}
+
+TEST_F(TinyModel, TwoWholeNodesMayAllReduceByATree) {
+  profile_.inter_node.push_back({"pair", 100e-6, 0, 0, 1.0, false, true});
+  const OpShape reduce = shape_of(OpKind::all_reduce, {20'000'000});
+  // Each node sends 40 MB once over its two NICs: 2000 us, against a ring's 40 MB (3/2) / 20 GB/s = 3000.
+  EXPECT_EQ(transfer(reduce, {0, 1, 2, 3}).duration, 100'000'000 + 2'000'000'000);
+  // Not for one rank a node, nor for three nodes, nor for other operations.
+  EXPECT_EQ(transfer(reduce, {1, 3}).duration, 58'000'000 + 4'000'000'000);
+  EXPECT_EQ(transfer(reduce, {0, 1, 2, 3, 4, 5}).duration, 78'000'000 + 3'333'333'333);
+  EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 1'557'000'000);
+}
+
+TEST_F(TinyModel, SwitchReductionSendsItsBytesOnce) {
+  profile_.intra_node[0] = {"all_reduce", 2, 0, 10e12, 0, "nvls"};
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {150'000'000}), {0, 1}).duration, 1'000'000'000);  // 300 MB / 300 GB/s
+  profile_.intra_node[0].algorithm = "ring";  // 2 (1/2) of them: the same here, twice that with many ranks
+  EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {150'000'000}), {0, 1}).duration, 1'000'000'000);
+}
+
+TEST(Collectives, AllToAllLeavesByTheRanksOwnNics) {
+  HardwareProfile p = tiny();
+  p.intra_node.push_back({"all_to_all", 2, 5e-6, 200e9, 0, "ring"});
+  // Four ranks on two nodes, one NIC each: half of 40 MB leaves at 10 GB/s.
+  const CollectiveTime time = collective_time(p, Collective::all_to_all, 40e6, even_span(p, 4, 2));
+  EXPECT_NEAR(time.seconds, 20e-6 + 20e6 / 10e9, 1e-12);
+}
+
+TEST(Collectives, StartUpGrowsBeyondTheMeasuredRanks) {
+  HardwareProfile p = tiny();
+  p.gpus_per_node = 16;
+  p.intra_node = {{"all_gather", 2, 5e-6, 200e9, 0, "ring"}, {"all_gather", 4, 9e-6, 200e9, 0, "ring"}};
+  EXPECT_NEAR(collective_time(p, Collective::all_gather, 8, even_span(p, 4, 1)).seconds, 9e-6, 1e-10);
+  EXPECT_NEAR(collective_time(p, Collective::all_gather, 8, even_span(p, 8, 1)).seconds, 17e-6, 1e-10);
+}
+
+TEST(Collectives, ARampSlowsTheSizesItNames) {
+  HardwareProfile p = tiny();
+  p.collective_ramps["all_gather"] = {{10, 20}, {0, std::log(2.0)}};
+  const auto time = [&](double bytes) { return collective_time(p, Collective::all_gather, bytes, {2, 1, 2, 1}).seconds; };
+  const auto plain = [](double bytes) { return 5e-6 + bytes / 2 / 200e9 + 1e-9 * std::sqrt(bytes); };
+  EXPECT_DOUBLE_EQ(time(1024), plain(1024));
+  EXPECT_DOUBLE_EQ(time(1 << 20), 2 * plain(1 << 20));
+  EXPECT_DOUBLE_EQ(time(1 << 15), std::sqrt(2.0) * plain(1 << 15));
+}
+
+TEST_F(TinyModel, DemandsOnSharedResources) {
+  const CostModel costs(profile_, placement_);
+  // Bound by arithmetic: all SMs; 5.6 MB in 40 us of 1 TB/s.
+  const ComputeCost math = costs.compute_cost(shape_of(OpKind::gemm, {1000, 1000, 900, 1}), Site::mlp);
+  EXPECT_EQ(math.sm_permille, 1000);
+  EXPECT_EQ(math.memory_permille, 140);
+  // Bound by memory: 6 MB in 14 us.
+  const ComputeCost memory = costs.compute_cost(shape_of(OpKind::add, {1'000'000}), Site::mlp);
+  EXPECT_EQ(memory.sm_permille, 0);
+  EXPECT_EQ(memory.memory_permille, 429);
+  // A gather of 1 MB on two ranks: half of it read, half written, in 8.5 us.
+  EXPECT_EQ(costs.transfer(shape_of(OpKind::all_gather, {500'000}), group_of({0, 1})).memory_permille, 118);
+}
+
+TEST(Host, GraphsLaunchAtOnceAndEagerOpsAtTheHostsPace) {
+  HardwareProfile p = tiny();
+  p.host_eager_s = 20e-6;
+  EXPECT_EQ(host_cost(p, false, 0.5).per_op, 20'000'000);
+  EXPECT_EQ(host_cost(p, false, 0.5).first, 500'000'000'000);
+  EXPECT_EQ(host_cost(p, true, 0).per_op, 0);
 }
 
 TEST_F(TinyModel, ARingIsNeverFasterThanItsNvlinkPart) {
@@ -223,19 +353,50 @@ class Draws {
 TEST(CostBounds, ComputeNeverBeatsPeakOrMemory) {
   for (const char* name : kMachines) {
     const HardwareProfile p = committed(name);
-    const Placement placement = nodes_of(1, 8);
+    const Placement placement = nodes_of(1, p.gpus_per_node);
     const CostModel costs(p, placement);
+    const DType type = p.peak_flops.count(DType::bf16) ? DType::bf16 : DType::fp16;
     Draws draw;
     for (int i = 0; i < 3000; ++i) {
       const auto kind = static_cast<OpKind>(i % static_cast<int>(OpKind::all_gather));
-      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0});
+      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0}, type, type);
       if (kind == OpKind::gemm) shape.dims = {draw(16384), draw(16384), draw(16384), draw(4)};
       shape.causal = i % 2 == 0;
       const bool fused = kind == OpKind::flash_attention || kind == OpKind::flash_attention_backward;
       const double seconds = 1e-12 * static_cast<double>(costs.compute(shape, Site::mlp)) + 1e-12;
       const double flops = flops_of(shape) * (fused && shape.causal ? 0.5 : 1.0);
-      ASSERT_GE(seconds, flops / p.peak_flops.at(DType::bf16)) << name << " " << name_of(kind);
+      ASSERT_GE(seconds, flops / p.peak_flops.at(type)) << name << " " << name_of(kind);
+      if (kind <= OpKind::attention_context_backward_v) {
+        ASSERT_GE(costs.gemm_seconds(shape, GemmRate::burst) + 1e-12, flops / p.peak_flops.at(type)) << name;
+        ASSERT_GE(costs.gemm_seconds(shape, GemmRate::burst) + 1e-12, bytes_of(shape) / p.memory_bandwidth) << name;
+      }
       ASSERT_GE(seconds, bytes_of(shape) / p.memory_bandwidth) << name << " " << name_of(kind);
+    }
+  }
+}
+
+// Twice the rows, columns, depth or batch never takes less time; nor do longer sequences, more heads or larger tensors.
+TEST(CostBounds, MoreWorkIsNeverFaster) {
+  for (const char* name : kMachines) {
+    const HardwareProfile p = committed(name);
+    const Placement placement = nodes_of(1, p.gpus_per_node);
+    const CostModel costs(p, placement);
+    const DType type = p.peak_flops.count(DType::bf16) ? DType::bf16 : DType::fp16;
+    Draws draw;
+    for (int i = 0; i < 4000; ++i) {
+      const auto kind = static_cast<OpKind>(i % static_cast<int>(OpKind::all_gather));
+      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0}, type, type);
+      if (kind == OpKind::gemm) shape.dims = {draw(16384), draw(16384), draw(16384), draw(4)};
+      shape.causal = i % 2 == 0;
+      const Picoseconds before = costs.compute(shape, Site::mlp);
+      const bool head = kind != OpKind::gemm && kind <= OpKind::flash_attention_backward;
+      for (std::size_t dim = 0; dim < (head ? 3u : 4u); ++dim) {
+        OpShape larger = shape;
+        larger.dims[dim] *= 2;
+        ASSERT_GE(costs.compute(larger, Site::mlp), before)
+            << name << " " << name_of(kind) << " dim " << dim << " of " << shape.dims[0] << " " << shape.dims[1] << " "
+            << shape.dims[2] << " " << shape.dims[3];
+      }
     }
   }
 }
@@ -248,6 +409,7 @@ double wire_bytes(OpKind kind, double bytes, double ranks) {
 TEST(CostBounds, TransfersNeverBeatTheirLinksAndGrowWithBytes) {
   for (const char* name : kMachines) {
     const HardwareProfile p = committed(name);
+    if (p.gpus_per_node != 8) continue;
     const Placement placement = nodes_of(16, 8);
     const CostModel costs(p, placement);
     for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{0, 1},

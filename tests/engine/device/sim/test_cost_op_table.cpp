@@ -60,7 +60,7 @@ TEST(OpTable, FlashAttention) {
   EXPECT_EQ(bytes_of(backward), 8 * 192 * 2 + 48 * 4 + 16);
 }
 
-// s 8, b 2, a 6, d 4, g 2: q and ctx 384 elements, k and v 128 each, matrix 768.
+// s 8, b 2, a 6, d 4, u 2: q and ctx 384 elements, k and v 128 each, matrix 768.
 TEST(OpTable, GroupedQueryAttentionReadsFewerKeysAndValues) {
   const std::array<std::int64_t, 6> dims{8, 2, 6, 4, 2, 0};
   const auto bytes = [&](OpKind kind) { return bytes_of(shape_of(kind, dims)); };
@@ -99,7 +99,7 @@ TEST(OpTable, BytesOfMemoryOps) {
       {shape_of(OpKind::rmsnorm_backward, {6, 5}), 30 * 6 + 5 * 2 + 6 * 4 + 2 * 5 * 4},
       {shape_of(OpKind::swiglu, {6, 5}), 60 * 2 + 30 * 2},
       {shape_of(OpKind::swiglu_backward, {6, 5}), 30 * 2 + 60 * 2 + 60 * 2},
-      // s 8, b 2, a 6, d 4, g 2: q and k, read and written; v stays
+      // s 8, b 2, a 6, d 4, u 2: q and k, read and written; v stays
       {shape_of(OpKind::rope, {8, 2, 6, 4, 2, 0}), (8 * 2 * (6 + 2) * 4) * 4},
       {shape_of(OpKind::rope_backward, {8, 2, 6, 4, 2, 0}), (8 * 2 * (6 + 2) * 4) * 4},
       {shape_of(OpKind::softmax, {6, 5}), 30 * 4},

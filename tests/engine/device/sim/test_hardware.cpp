@@ -35,7 +35,7 @@ TEST(Hardware, EveryCommittedProfileLoads) {
     expect_sourced(p.raw, p.name);
     ++count;
   }
-  EXPECT_GE(count, 5);
+  EXPECT_EQ(count, 1 + 5 * 10 + 4);
 }
 
 // Datasheet values, and the fabrics by definition: 8 x 24 GB/s, 8 x 47, 8 x 12, 1 x 12.
@@ -53,20 +53,30 @@ TEST(Hardware, DatasheetValues) {
   EXPECT_EQ(h100.sm_count, 132);
   EXPECT_DOUBLE_EQ(h100.nics_per_node * h100.nic_bandwidth, 8 * 47e9);
   EXPECT_DOUBLE_EQ(load_hardware(profile_path("dgx-h100-8x100g")).nic_bandwidth, 12e9);
+  EXPECT_DOUBLE_EQ(load_hardware(profile_path("dgx-a100-80g-4x400g")).nic_bandwidth, 47e9);
+  EXPECT_EQ(load_hardware(profile_path("dgx-a100-80g-4x400g")).nics_per_node, 4);
+  EXPECT_DOUBLE_EQ(load_hardware(profile_path("dgx-a100-40g")).memory_bandwidth, 1555e9);
+  EXPECT_DOUBLE_EQ(load_hardware(profile_path("dgx-h200")).memory_bandwidth, 4800e9);
+  EXPECT_DOUBLE_EQ(load_hardware(profile_path("hgx-b200")).peak_flops.at(DType::bf16), 2250e12);
+  EXPECT_EQ(load_hardware(profile_path("gb200-nvl72")).gpus_per_node, 72);
+  EXPECT_EQ(load_hardware(profile_path("dgx-2-v100")).gpus_per_node, 16);
+  EXPECT_EQ(load_hardware(profile_path("v100-1x100g")).nics_per_node, 1);
+  EXPECT_EQ(load_hardware(profile_path("gh200-4x200g")).gpus_per_node, 4);
   EXPECT_EQ(load_hardware(profile_path("dgx-h100-1x100g")).nics_per_node, 1);
 }
 
 TEST(Hardware, RatesStayBelowTheDatasheet) {
-  for (const char* name : {"dgx-a100-80g", "dgx-h100", "dgx-h100-8x100g", "dgx-h100-1x100g"}) {
+  for (const char* name : {"dgx-a100-80g", "dgx-h100", "dgx-h200", "hgx-b200", "gb200-nvl72", "dgx-2-v100"}) {
     const HardwareProfile p = load_hardware(profile_path(name));
-    const double peak = p.peak_flops.at(DType::bf16);
-    for (const AttentionPoint& point : p.attention) {
-      EXPECT_LT(point.forward_tflops * 1e12, peak);
-      EXPECT_LT(point.backward_tflops * 1e12, peak);
+    const double peak = p.peak_flops.at(DType::fp16);
+    EXPECT_GT(p.host_eager_s, 0) << name;
+    for (const AttentionRate& rate : p.attention) {
+      EXPECT_LT(rate.forward.rate, peak);
+      EXPECT_LT(rate.backward.rate, peak);
     }
     for (const CollectiveFit& fit : p.intra_node) {
       // In-switch reduction sends an all_reduce's bytes once, so its busbw may pass the link rate by its factor.
-      const double factor = fit.op == "all_reduce" ? 2.0 * (fit.ranks - 1) / fit.ranks : 1.0;
+      const double factor = fit.op == "all_reduce" && fit.algorithm == "nvls" ? 2.0 * (fit.ranks - 1) / fit.ranks : 1.0;
       EXPECT_LE(fit.busbw, p.nvlink_bandwidth * factor * 1.0001) << fit.op << fit.ranks;
     }
   }
@@ -77,12 +87,14 @@ TEST(Hardware, BadProfileListsEveryProblem) {
   json["gpus_per_nod"] = 8;
   json["sm_count"]["value"] = 1.5;
   json["memory_bandwidth"]["unit"] = "TB/s";
-  json["gemm"]["k_ramp"].erase("value");
+  json["gemm"]["floor"].erase("value");
   json["gemm"]["memory_share"]["value"] = 1.5;
-  json["gemm"]["floor"]["source"] = "hearsay";
+  json["gemm"]["memory_share"]["source"] = "hearsay";
+  json["gemm"]["surface"]["log2_k"][0] = 99;
+  json["gemm"]["burst_efficiency"]["range"] = {0.9, 0.95};
   json["memory_ops"]["shares"]["gellu"] = json["memory_ops"]["shares"]["gelu"];
   json["memory_ops"]["shares"]["dropout"].erase("reason");
-  json["attention"]["points"][0]["seq"] = 0;
+  json["attention"]["rates"][0]["head_dim"] = 0;
   json["nvlink"]["collectives"][0]["op"] = "all_gathr";
   json["fabric"]["nics_per_node"]["value"] = 9;
   json["free_sites"] = {"heads"};
@@ -90,17 +102,62 @@ TEST(Hardware, BadProfileListsEveryProblem) {
   read_hardware(json, "bad.json", problems);
   std::string all;
   for (const Violation& problem : problems) all += to_string(problem) + "\n";
-  for (const char* text : {"gpus_per_nod", "sm_count = ", "memory_bandwidth.unit", "gemm.k_ramp.value",
+  for (const char* text : {"gpus_per_nod", "sm_count = ", "memory_bandwidth.unit", "gemm.floor.value", "log2_k", "gemm.burst_efficiency.range",
                            "gemm.memory_share.value = 1.5", "\"hearsay\" is not a key", "memory_ops.shares.gellu",
-                           "did you mean \"gelu\"", "memory_ops.shares.dropout.reason", "attention.points[0].seq",
+                           "did you mean \"gelu\"", "memory_ops.shares.dropout.reason", "attention.rates[0].head_dim",
                            "did you mean \"all_gather\"", "more NICs than GPUs", "did you mean \"head\""}) {
     EXPECT_THAT(all, HasSubstr(text));
   }
-  EXPECT_EQ(problems.size(), 12u) << all;
+  EXPECT_EQ(problems.size(), 14u) << all;
   for (const Violation& problem : problems) {
     EXPECT_EQ(problem.file, "bad.json");
     EXPECT_FALSE(problem.remedy.empty());
   }
+}
+
+// How good the fits are on rows that they did not see: the targets, and where a table is too irregular for them, what is
+// reached. NCCL 2.29's switches of protocol make single sizes of Blackwell's and H200's tables jump by 30 to 100 %, which
+// nothing between the neighbouring sizes foretells; Blackwell's products scatter by 5 % between m and m + 1, and GB200's
+// collection runs at half its rate above a millisecond; the A100 nodes' start-up differs by a factor of three.
+TEST(Hardware, HeldBackErrors) {
+  struct Limit {
+    const char* name;
+    std::vector<double> gemm, attention, inside, between;
+  };
+  const std::vector<double> gemm{0.03, 0.12}, attention{0.05, 0.15}, inside{0.05, 0.15}, between{0.12, 0.25};
+  const std::vector<Limit> limits{
+      {"dgx-a100-80g", gemm, attention, inside, {0.12, 0.3}},
+      {"dgx-h100", gemm, attention, inside, between},
+      {"dgx-h200", gemm, attention, {0.05, 0.2}, between},
+      {"hgx-b200", {0.04, 0.12}, {0.05, 0.2}, {0.06, 0.2}, between},
+      {"gb200-nvl72", {0.05, 0.25}, {0.06, 0.2}, {0.05, 0.2}, {0.25, 0.3}}};
+  for (const Limit& limit : limits) {
+    const Json raw = load_hardware(profile_path(limit.name)).raw;
+    const auto check = [&](const Json& section, const std::vector<double>& most, const char* what) {
+      EXPECT_GE(section["held_back"]["rows"].get<int>(), 3) << limit.name << " " << what;
+      EXPECT_LE(section["held_back"]["median"].get<double>(), most[0]) << limit.name << " " << what;
+      EXPECT_LE(section["held_back"]["p90"].get<double>(), most[1]) << limit.name << " " << what;
+    };
+    check(raw["gemm"], limit.gemm, "gemm");
+    check(raw["attention"], limit.attention, "attention");
+    check(raw["nvlink"], limit.inside, "collectives inside a node");
+    check(raw["fabric"]["ring"], limit.between, "collectives between nodes");
+  }
+}
+
+TEST(Hardware, AVariantIsItsBaseWithAnotherFabric) {
+  const Json base = load_hardware(profile_path("dgx-h100")).raw, variant = load_hardware(profile_path("dgx-h100-1x100g")).raw;
+  EXPECT_EQ(variant["gemm"], base["gemm"]);
+  EXPECT_EQ(variant["nvlink"], base["nvlink"]);
+  EXPECT_NE(variant["fabric"]["nics_per_node"], base["fabric"]["nics_per_node"]);
+  EXPECT_EQ(variant["name"], "dgx-h100-1x100g");
+
+  std::vector<Violation> problems;
+  const Json lost = {{"name", "x"}, {"based_on", "dgx-h1000"}};
+  read_hardware(lost, profile_path("x"), problems);
+  ASSERT_FALSE(problems.empty());
+  EXPECT_EQ(problems[0].key, "based_on");
+  EXPECT_THAT(problems[0].remedy, HasSubstr("same folder"));
 }
 
 TEST(Hardware, EmptyObjectNamesWhatIsMissing) {

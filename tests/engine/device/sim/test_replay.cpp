@@ -162,8 +162,9 @@ TEST(Replay, FlowGoesAtThePaceOfItsMostLoadedLink) {
   EXPECT_EQ(result.timelines[2].spans[0].end, 180 + 2 * 540);  // a third of 180 done, then two flows
 }
 
-TEST(Replay, ResidentKernelsSlowCompute) {
-  // A kernel that holds 25 % of the SMs from 10 on: waits until 30 for its peer, then transfers until 50.
+TEST(Replay, ResidentKernelsAndComputeSlowEachOther) {
+  // A kernel that asks for 25 % of the SMs from 10 on: waits until 30 for its peer, then transfers. 1250 permille are asked
+  // for while compute runs beside it, so both take 1.25 times as long: 20 become 25.
   std::vector<Builder> ranks{Builder(0), Builder(1)};
   const OpId first = ranks[0].compute(10);
   ranks[0].transfer(OpKind::all_gather, kTensor, kPair, {20, 0, 250}, {first});
@@ -171,9 +172,9 @@ TEST(Replay, ResidentKernelsSlowCompute) {
   const OpId before = ranks[1].compute(30);
   ranks[1].transfer(OpKind::all_gather, kTensor, kPair, {20, 0, 250}, {before});
   const auto result = toy::run_whole(ranks);
-  expect_span(result.timelines[0].spans[1], 10, 30, 50);
-  // 40 ps at three quarters do 30; the other 70 at full pace.
-  expect_span(result.timelines[0].spans[beside], 10, 10, 120);
+  expect_span(result.timelines[0].spans[1], 10, 30, 55);
+  // 45 ps at four fifths do 36; the other 64 at full pace.
+  expect_span(result.timelines[0].spans[beside], 10, 10, 119);
   EXPECT_EQ(result.timelines[1].spans[0].end, 30);  // nothing resident on rank 1 by then
 }
 
@@ -183,8 +184,67 @@ TEST(Replay, SeveralResidentKernelsAddUp) {
   ranks[0].transfer(OpKind::all_gather, kTensor, a, {100, 0, 300});
   ranks[0].transfer(OpKind::all_reduce, StreamKind::data, b, {50, 0, 200});
   const OpId op = ranks[0].compute(100);
-  // 50 ps at 0.5 do 25, 50 ps at 0.7 do 35, 40 left.
-  EXPECT_EQ(toy::run_whole(ranks).timelines[0].spans[op].end, 140);
+  // 1500 permille until the second transfer ends: its 50 take 75, the first's first 50 too. Then 1300: the other 50 take
+  // 65. Compute does 75 x 0.666 + 65 x 0.769 = 99.935 by then (paces are whole permille) and ends within a picosecond.
+  const auto result = toy::run_whole(ranks);
+  EXPECT_EQ(result.timelines[0].spans[1].end, 75);
+  EXPECT_EQ(result.timelines[0].spans[0].end, 140);
+  EXPECT_EQ(result.timelines[0].spans[op].end, 141);
+}
+
+TEST(Replay, MemoryIsSharedByWhatUsesIt) {
+  const Group self{GroupKind::tensor, {0}};
+  // Bound by memory, 90 % of it, no SMs: beside a transfer of 60 % both take 1.5 times as long, whatever SMs it holds.
+  std::vector<Builder> ranks{Builder(0)};
+  ranks[0].transfer(OpKind::all_gather, kTensor, self, {100, 0, 300, 600});
+  const OpId streaming = ranks[0].compute({100, 0, 900});
+  const auto result = toy::run_whole(ranks);
+  EXPECT_EQ(result.timelines[0].spans[0].end, 150);
+  EXPECT_EQ(result.timelines[0].spans[streaming].end, 151);  // at 666 permille
+  // Together under the whole: nobody slows.
+  std::vector<Builder> light{Builder(0)};
+  light[0].transfer(OpKind::all_gather, kTensor, self, {100, 0, 300, 600});
+  const OpId op = light[0].compute({100, 0, 400});
+  const auto apart = toy::run_whole(light);
+  EXPECT_EQ(apart.timelines[0].spans[0].end, 100);
+  EXPECT_EQ(apart.timelines[0].spans[op].end, 100);
+}
+
+TEST(Replay, ATransferGoesAtThePaceOfItsBusiestMember) {
+  // Rank 1 computes 80 from 0 on, rank 0 nothing: the pair's transfer (20 % of the SMs) starts at once at 1000/1200 of
+  // its pace; compute ends after 80 x 1200/1000 (at 833 permille: 97 ps), by when 97/1.2 of the 100 are done.
+  std::vector<Builder> ranks{Builder(0), Builder(1)};
+  ranks[1].compute(80);
+  for (Builder& rank : ranks) rank.transfer(OpKind::all_gather, kTensor, kPair, {100, 0, 200});
+  const auto result = toy::run_whole(ranks);
+  EXPECT_EQ(result.timelines[1].spans[0].end, 97);
+  EXPECT_EQ(result.timelines[0].spans[0].end, 117);  // 97 + (100 - 80.83), rounded up
+  EXPECT_EQ(result.timelines[1].spans[1].end, 117);
+}
+
+TEST(Replay, NothingStartsBeforeItsLaunch) {
+  const Group self{GroupKind::tensor, {0}};
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId first = ranks[0].compute(2);    // launched at 3 + 10
+  const OpId second = ranks[0].compute(30);  // launched at 23: the device is idle from 15 on
+  const OpId gather = ranks[0].transfer(OpKind::all_gather, kTensor, self, {5});  // launched at 33
+  const OpId third = ranks[0].compute(4);    // launched at 43, while the second runs: the host has run ahead
+  const auto result = toy::run_whole(ranks, toy::costs({}, {10, 3}));
+  expect_span(result.timelines[0].spans[first], 13, 13, 15);
+  expect_span(result.timelines[0].spans[second], 23, 23, 53);
+  expect_span(result.timelines[0].spans[gather], 33, 33, 38);
+  expect_span(result.timelines[0].spans[third], 53, 53, 57);
+}
+
+TEST(Replay, AnOpThatWaitsStartsWhenBothItsWaitAndItsLaunchAreOver) {
+  std::vector<Builder> ranks{Builder(0)};
+  const Group self{GroupKind::tensor, {0}};
+  const OpId gather = ranks[0].transfer(OpKind::all_gather, kTensor, self, {100});  // 10 .. 110
+  const OpId late = ranks[0].compute(1, {gather});
+  const OpId later = ranks[0].compute(1);
+  const auto result = toy::run_whole(ranks, toy::costs({}, {10, 0}));
+  expect_span(result.timelines[0].spans[late], 110, 110, 111);
+  expect_span(result.timelines[0].spans[later], 111, 111, 112);
 }
 
 TEST(Replay, CollapsedRoleMeetsOnce) {

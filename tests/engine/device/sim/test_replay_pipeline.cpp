@@ -88,9 +88,9 @@ TEST(Pipeline, TransfersDelayEachHop) {
   // One micro-batch, four stages, no overlap possible: every pass and every hop in a row.
   std::vector<Builder> ranks;
   for (int r = 0; r < 4; ++r) ranks.push_back(stage(4, 1, 1, 1, r));
-  const CostSource slow{[](const OpShape& shape, Site) { return shape.dims[1]; },
+  const CostSource slow{[](const OpShape& shape, Site) { return ComputeCost{shape.dims[1]}; },
                         [](const OpShape&, const Group&) {
-                          return TransferCost{0, 5, 0, {}};
+                          return TransferCost{0, 5, 0, 0, {}};
                         }};
   EXPECT_EQ(replay(price(whole_world(toy::programs_of(ranks)), slow)).step, 4 * 3 * kUnit + 6 * 5);
 }

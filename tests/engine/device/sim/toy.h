@@ -17,6 +17,7 @@ struct Price {
   Picoseconds duration = 0;
   Picoseconds latency = 0;
   std::int64_t sm_permille = 0;
+  std::int64_t memory_permille = 0;
 };
 
 /// Label of an op.
@@ -32,9 +33,13 @@ class Builder {
   explicit Builder(int rank) { program.rank = rank; }
 
   OpId compute(Picoseconds duration, const std::vector<OpId>& waits = {}, At at = {}) {
+    return compute(ComputeCost{duration}, waits, at);
+  }
+
+  OpId compute(ComputeCost cost, const std::vector<OpId>& waits = {}, At at = {}) {
     OpShape shape;
     shape.kind = OpKind::gemm;
-    shape.dims[1] = duration;
+    shape.dims = {0, cost.duration, cost.sm_permille, cost.memory_permille, 0, 0};
     return add(shape, StreamKind::compute, kNone, waits, at);
   }
 
@@ -42,7 +47,7 @@ class Builder {
                 At at = {}, std::int64_t elements = 1) {
     OpShape shape;
     shape.kind = kind;
-    shape.dims = {elements, price.duration, price.latency, price.sm_permille, 0, 0};
+    shape.dims = {elements, price.duration, price.latency, price.sm_permille, price.memory_permille, 0};
     auto found = std::find(program.groups.begin(), program.groups.end(), group);
     const auto local = static_cast<std::uint32_t>(found - program.groups.begin());
     if (found == program.groups.end()) {
@@ -83,16 +88,21 @@ class Builder {
 using Links = std::function<std::vector<LinkId>(const OpShape&, const Group&)>;
 
 /// Prices from the shapes; `links` says which links a transfer loads (none by default).
-inline CostSource costs(Links links = {}) {
-  return {[](const OpShape& shape, Site) { return shape.dims[1]; },
+inline CostSource costs(Links links = {}, HostCost host = {}) {
+  return {[](const OpShape& shape, Site) {
+            return ComputeCost{shape.dims[1], static_cast<std::int32_t>(shape.dims[2]),
+                               static_cast<std::int32_t>(shape.dims[3])};
+          },
           [links](const OpShape& shape, const Group& group) {
             TransferCost cost;
             cost.duration = shape.dims[1];
             cost.latency = shape.dims[2];
             cost.sm_permille = static_cast<std::int32_t>(shape.dims[3]);
+            cost.memory_permille = static_cast<std::int32_t>(shape.dims[4]);
             if (links) cost.links = links(shape, group);
             return cost;
-          }};
+          },
+          host};
 }
 
 inline std::vector<const Program*> programs_of(const std::vector<Builder>& builders) {
