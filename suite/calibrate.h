@@ -42,7 +42,7 @@ struct Reading {
   int ranks = 0, nodes = 1;
 };
 
-/// Seconds that `hardware` predicts; nothing for a collective the model does not know. Ranks fill nodes in order, as
+/// Seconds that `hardware` predicts; nothing for a collective it has no measurements of. Ranks fill nodes in order, as
 /// many on each. Throws Error (config) when they don't fit the profile.
 std::optional<double> expected_seconds(const HardwareProfile& hardware, const Reading& reading, std::int64_t size);
 

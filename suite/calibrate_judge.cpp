@@ -15,7 +15,7 @@ constexpr double kGiga = 1e9;
 constexpr double kPlateauShare = 0.7, kRampShare = 0.5, kOnPlateau = 0.8;
 constexpr double kLatencyTimes = 8, kNoteLatencyTimes = 2.5;
 constexpr std::int64_t kSmall = 16 << 10;
-constexpr double kCliffShare = 0.5, kDipShare = 0.6;
+constexpr double kCliffShare = 0.5, kDipShare = 0.65;
 constexpr std::int64_t kBandwidthFrom = 64 << 10;  // cliffs and dips below this are latency noise
 
 std::string gigabytes(double rate) { return significant(rate / kGiga) + " GB/s"; }
@@ -123,7 +123,7 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
     const auto seconds = expected_seconds(hardware, out.reading, row.size);
     if (!seconds || !(*seconds > 0)) {
       out.expected.clear();
-      out.notes.push_back("no model of " + out.reading.op + ": fitted, not judged");
+      out.notes.push_back(hardware.name + " has no " + out.reading.op + ": fitted, not judged");
       return;
     }
     out.expected.push_back(*seconds);
@@ -191,7 +191,8 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
 
 std::optional<double> expected_seconds(const HardwareProfile& hardware, const Reading& reading, std::int64_t size) {
   const auto op = model_of(reading.op);
-  if (!op) return std::nullopt;
+  const auto measured = [&](const CollectiveFit& fit) { return op && fit.op == name_of(*op); };
+  if (std::none_of(hardware.intra_node.begin(), hardware.intra_node.end(), measured)) return std::nullopt;
   if (div_ceil(reading.ranks, reading.nodes) > hardware.gpus_per_node) {
     throw Error({Violation{"command line", "--nodes", std::to_string(reading.nodes),
                            fmt::format("{} ranks on {} nodes, but {} has {} GPUs a node", reading.ranks, reading.nodes,

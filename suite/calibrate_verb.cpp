@@ -143,7 +143,7 @@ int verb_calibrate(const CalibrateRequest& request) {
   }
   fmt::print(human, "verdict: none: {}\n",
              tables.empty() ? "no rows to judge"
-             : hardware     ? "a collective that the model does not know can't be judged"
+             : hardware     ? "the profile has none of these collectives"
                             : "no profile to judge against; name one with --hardware (benchsuite hardware list)");
   return kExitNothing;
 }

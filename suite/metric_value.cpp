@@ -68,7 +68,7 @@ const std::vector<MetricName>& metric_names() {
       {"recompute_s", "s", ""},
       {"peak_memory_gib", "GiB", "stage"},
       {"fits", "1", ""},
-      {"loss", "1", ""},
+      {"loss", "1", "step"},
       {"flops_model", "FLOP", ""},
       {"flops_hardware", "FLOP", ""},
       {"speed_of_light_s", "s", ""},
@@ -116,6 +116,8 @@ std::string why_not_a_metric(const std::string& text) {
   if (wanted.empty() && !path.detail.empty()) return "\"" + path.metric + "\" has no parts";
   if (wanted == "stage" && !path.detail.empty() && !stage_index(path.detail))
     return "\"" + path.detail + "\" is not a stage number";
+  if (wanted == "step" && !path.detail.empty() && stage_index(path.detail).value_or(0) < 1)
+    return "\"" + path.detail + "\" is not a step, counted from 1";
   return "";
 }
 
@@ -140,7 +142,12 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
   if (name == "bubble_formula_ideal") return variant.bubble_formula_ideal;
   if (name == "recompute_s") return variant.recompute_s;
   if (name == "fits") return variant.fits ? 1 : 0;
-  if (name == "loss") return variant.loss;
+  if (name == "loss") {
+    if (path.detail.empty()) return variant.loss;
+    const auto step = stage_index(path.detail);  // counted from 1
+    if (!step || *step < 1 || static_cast<std::size_t>(*step) > variant.loss_curve.size()) return std::nullopt;
+    return variant.loss_curve[static_cast<std::size_t>(*step) - 1];
+  }
   if (name == "flops_model") return variant.flops_model;
   if (name == "flops_hardware") return variant.flops_hardware;
   if (name == "speed_of_light_s") return variant.speed_of_light_s;

@@ -31,7 +31,7 @@ struct MetricName {
   const char* name;
   const char* unit;
   const char*
-      detail;  ///< "": none, "kind": of communication, "stage": optional stage index (sum of all stages without)
+      detail;  ///< "": none, "kind": of communication, "stage": optional stage index (sum of all stages without), "step": optional, counted from 1 (last without)
 };
 const std::vector<MetricName>& metric_names();
 

@@ -58,15 +58,24 @@ std::array<double, 6> bounds(const std::array<Printed, 4>& h) {
           (h[1].value + h[1].half) * kGiga,  (h[2].value - h[2].half) * kGiga,  (h[2].value + h[2].half) * kGiga};
 }
 
-/// Narrows [low, high] of busbw / algbw by one half of a row. Rates below 20 units of their last digit say too little.
-void narrow_ratio(const std::array<double, 6>& b, std::int64_t size, double& low, double& high) {
-  const double bytes = static_cast<double>(size);
-  if (b[0] <= 0 || b[2] <= 0 || b[4] <= 0 || b[4] + b[5] < 20 * (b[5] - b[4])) return;
-  const double algbw_low = std::max(b[2], bytes / b[1]), algbw_high = std::min(b[3], bytes / b[0]);
-  if (algbw_low > algbw_high) return;  // size is not what the rate was computed from (count rounded down)
-  low = std::max(low, b[4] / algbw_high);
-  high = std::min(high, b[5] / algbw_low);
-}
+/// What one half of a row leaves of the ratio busbw / algbw: bounds by the printed digits.
+struct Ratio {
+  double low = 0, high = std::numeric_limits<double>::infinity();
+
+  /// Narrows by one half. Rates below 10 units of their last digit say too little. `exact`: algbw is size / time, with
+  /// more digits than it was printed with; else only the printed rates count, with a unit to spare.
+  void narrow(const std::array<double, 6>& b, std::int64_t size, bool exact) {
+    const double bytes = static_cast<double>(size), unit = b[5] - b[4];
+    if (b[0] <= 0 || b[2] <= 0 || b[4] <= 0 || b[4] + b[5] < 20 * unit) return;
+    if (exact) {
+      low = std::max(low, b[4] / std::min(b[3], bytes / b[0]));
+      high = std::min(high, b[5] / std::max(b[2], bytes / b[1]));
+    } else {
+      low = std::max(low, (b[4] - unit / 2) / (b[3] + unit / 2));
+      high = std::min(high, (b[5] + unit / 2) / (b[2] - unit / 2));
+    }
+  }
+};
 
 }  // namespace
 
@@ -179,7 +188,7 @@ int element_size(std::string_view type) {
 void classify(CollectiveTable& table, const std::vector<RawRow>& rows, const std::string& named, int header_ranks) {
   // size / (count x element size), by the largest row: small counts are rounded.
   std::int64_t multiple = 0;
-  double low = 0, high = std::numeric_limits<double>::infinity();
+  Ratio exact, loose;
   std::int64_t largest = 0;
   for (const RawRow& raw : rows) {
     const std::int64_t bytes = raw.row.count * element_size(raw.type);
@@ -187,10 +196,15 @@ void classify(CollectiveTable& table, const std::vector<RawRow>& rows, const std
       largest = raw.row.size;
       multiple = raw.row.size / bytes;
     }
-    narrow_ratio({raw.time_low, raw.time_high, raw.algbw_low, raw.algbw_high, raw.busbw_low, raw.busbw_high},
-                 raw.row.size, low, high);
-    for (const auto& b : raw.in_place_bounds) narrow_ratio(b, raw.row.size, low, high);
+    std::vector<std::array<double, 6>> halves = raw.in_place_bounds;
+    halves.push_back({raw.time_low, raw.time_high, raw.algbw_low, raw.algbw_high, raw.busbw_low, raw.busbw_high});
+    for (const auto& b : halves) {
+      exact.narrow(b, raw.row.size, true);
+      loose.narrow(b, raw.row.size, false);
+    }
   }
+  // Tables that were edited or averaged contradict themselves in the last digit.
+  const auto [low, high] = exact.low <= exact.high ? exact : loose;
   const RawRow& any = rows.front();
   const bool reduces = !any.redop.empty(), rooted = any.root >= 0;
   auto& ops = table.op_candidates;

@@ -40,6 +40,9 @@ void Parts::write(const CaseResult& result, const VariantResult& variant) const 
   only.id = result.id;
   only.title = result.title;
   only.case_hash = result.case_hash;
+  only.status = Status::noref;
+  only.reason_code = "INCOMPLETE";
+  only.reason = "one variant, before the case is judged";
   only.variants = {variant};
   make_folder(folder_of(result.id));
   write_file(folder_of(result.id) + "/" + variant.id + ".json", result_text(run));

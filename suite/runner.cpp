@@ -1,5 +1,7 @@
 #include "suite/runner.h"
 
+#include "suite/train_variant.h"
+
 #include <fmt/format.h>
 #include <algorithm>
 #include <condition_variable>
@@ -124,10 +126,10 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
     return result;
   }
   if (options.device == Device::cpu) {
-    fail(result, Status::skip, "UNSUPPORTED_DEVICE",
-         fmt::format("device cpu trains tiny models in fp32; this variant needs {} ranks in {}",
-                     variant.config.layout.world(), name_of(variant.config.layout.precision)));
-    return result;
+    if (const std::string why = why_not_trainable(variant.config); !why.empty()) {
+      fail(result, Status::skip, "UNSUPPORTED_DEVICE", why);
+      return result;
+    }
   }
   try {
     SimulateOptions simulate_options;
@@ -137,7 +139,9 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
     if (!options.trace_folder.empty()) {
       simulate_options.trace_file = fmt::format("{}/{}.{}.trace.json", options.trace_folder, case_id, variant.id);
     }
-    VariantResult measured = options.simulate(variant.config, *variant.hardware, simulate_options);
+    VariantResult measured = options.device == Device::cpu
+                                 ? train_variant(variant.config, {.cancelled = cancelled})
+                                 : options.simulate(variant.config, *variant.hardware, simulate_options);
     measured.id = result.id;
     measured.title = result.title;
     measured.hardware = result.hardware;

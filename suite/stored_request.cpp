@@ -12,20 +12,20 @@ namespace {
 
 Json absolute(const std::vector<std::string>& files) {
   Json list = Json::array();
-  for (const std::string& file : files) list.push_back(fs::absolute(file).lexically_normal().string());
+  for (const std::string& file : redact_arguments(files)) list.push_back(fs::absolute(file).lexically_normal().string());
   return list;
 }
 
 Json to_json(const RunRequest& request) {
   const Selection& selection = request.selection;
   const RunOptions& options = request.options;
-  return {{"names", selection.names},
+  return {{"names", redact_arguments(selection.names)},
           {"files", absolute(selection.files)},
-          {"tags", selection.tags},
+          {"tags", redact_arguments(selection.tags)},
           {"sets", redact_arguments(selection.sets)},
-          {"exclude", selection.exclude},
-          {"variants", selection.variants},
-          {"only", selection.only},
+          {"exclude", redact_arguments(selection.exclude)},
+          {"variants", redact_arguments(selection.variants)},
+          {"only", redact_arguments(selection.only)},
           {"device", name_of(options.device)},
           {"verify", options.verify},
           {"trace", request.trace},

@@ -28,6 +28,7 @@ void define_hardware(CLI::App& app, HardwareRequests& requests) {
       "  {\"rows\": [{\"gpu\", \"impl\", \"mode\" (fwd, bwd, fwd+bwd), \"causal\", \"head_dim\", \"seqlen\", \"batch\",\n"
       "             \"heads\", \"tflops\", \"source\"}]}                                         attention\n"
       "  {\"rows\": [{\"gpu\", \"op\", \"dtype\", \"rows\", \"cols\", \"us\", \"source\"}]}                   memory-bound ops\n"
+      "  {\"memory_bound\": {\"rows\": [{\"gpu\", \"op\", \"dtype\", \"tokens\", \"hidden\" or \"shape\", \"GBps\"}]}}  the same, as rates\n"
       "  nccl-tests output, and CSV with op,ranks,size,busbw                              collectives\n"
       "scripts/gpu_check operators writes the first three. A file may mix kinds of JSON rows.\n"
       "Examples:\n  benchsuite hardware plot dgx-h100 --rows gemm.json attention.json nccl.txt\n"

@@ -70,6 +70,7 @@ class Reader {
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && (text[first] == '{' || text[first] == '[')) {
       const Json json = Json::parse(text, nullptr, false);
+      if (json.is_object() && json.contains("memory_bound")) return read_memory_tables(json["memory_bound"]);
       const Json* rows = json.is_array() ? &json : json.is_object() && json.contains("rows") ? &json["rows"] : nullptr;
       if (rows && rows->is_array()) {
         for (const Json& row : *rows) read_row(row);
@@ -179,6 +180,59 @@ class Reader {
     out.seconds = seconds_of(row, 0);
     out.predicted = static_cast<double>(model_.compute(shape, Site::mlp)) * kSecondsPerPicosecond;
     add(std::move(out));
+  }
+
+  /// The published tables of memory-bound kernels: rates over least bytes, the shape as tokens x hidden, as text, or a
+  /// mean over everything from 256 MB up.
+  void read_memory_tables(const Json& tables) {
+    for (const char* list : {"rows", "quack_h100"}) {
+      if (!tables.contains(list) || !tables[list].is_array()) continue;
+      for (const Json& row : tables[list]) {
+        if (!row.is_object() || !same_gpu(text_of(row, "gpu"), hardware_.gpu)) {
+          leave_out("of other GPUs");
+          continue;
+        }
+        Json plain = row;
+        static const std::map<std::string, std::string> kNames = {
+            {"residual add", "add"}, {"ln", "layernorm"}, {"Softmax", "softmax"}, {"RMSNorm", "rmsnorm"}};
+        if (const auto name = kNames.find(text_of(row, "op")); name != kNames.end()) plain["op"] = name->second;
+        const std::string type = text_of(row, "dtype"), impl = text_of(row, "impl");
+        plain["dtype"] = type.empty() ? "bf16" : type;
+        plain["source"] = impl.empty() ? text_of(row, "source").substr(0, text_of(row, "source").find(' ')) : impl;
+        std::vector<std::int64_t> dims = numbers_in(text_of(row, "shape"));
+        if (row.contains("tokens")) dims = {whole_of(row, "tokens"), whole_of(row, "hidden")};
+        if (number_of(row, "GBps_at_ge256MB") > 0) dims = {1 << 15, 4096};
+        OpKind kind{};
+        const auto known = dtype_of(plain["dtype"]);
+        if (dims.empty() || !known || !memory_op(text_of(plain, "op"), kind)) {
+          leave_out("of memory-bound kernels that the model has under no such name");
+          continue;
+        }
+        plain["rows"] = dims[0];
+        plain["cols"] = dims.size() > 1 ? dims[1] : 1;
+        const double rate = number_of(row, "GBps") > 0 ? number_of(row, "GBps") : number_of(row, "GBps_at_ge256MB");
+        if (rate > 0 && !row.contains("ms") && !row.contains("us"))
+          plain["us"] = bytes_of(memory_shape(kind, *known, dims[0], plain["cols"].get<std::int64_t>())) / rate / 1e3;
+        read_memory(plain, *known);
+      }
+    }
+  }
+
+  /// {32768, 256} of "(32K, 256)" or "32768x256".
+  static std::vector<std::int64_t> numbers_in(const std::string& text) {
+    std::vector<std::int64_t> out;
+    for (std::size_t i = 0; i < text.size();) {
+      std::int64_t value = 0;
+      const std::size_t start = i;
+      for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) value = 10 * value + (text[i] - '0');
+      if (i == start) {
+        ++i;
+        continue;
+      }
+      if (i < text.size() && (text[i] == 'K' || text[i] == 'M')) value *= text[i++] == 'K' ? 1 << 10 : 1 << 20;
+      out.push_back(value);
+    }
+    return out;
   }
 
   void read_collectives(const NcclTestsFile& file, const std::string& name) {

@@ -178,7 +178,7 @@ int train_as_process(const TrainRequest& request, const std::atomic<int>& signal
   const int rank = world.rank();
   int code = kExitPass;
   try {
-    world.run_as([&] {
+    world.run_as(rank, [&] {
       const TrainingPlan plan = load_plan(request.config);
       Narrator narrator(request, plan, true);
       TrainingHooks hooks;

@@ -84,6 +84,10 @@ class Communicator {
   /// For the host, between steps: every rank brings bytes and gets those of all, by rank. Ranks must call it equally often;
   /// it sleeps until all have. Throws Error (run) like `wait`.
   virtual std::vector<Bytes> exchange(int rank, Bytes part) = 0;
+
+  /// Runs `body` as rank `rank`: a throw fails the world for all and is passed on. What `body` uses in `arrive` must outlive
+  /// this call, not only the body. May be nested.
+  virtual void run_as(int rank, const std::function<void()>& body) = 0;
 };
 
 }  // namespace benchsuite

@@ -56,6 +56,8 @@ Json parse_json(const std::string& text, const std::string& name) {
     std::ostringstream message;
     message << "malformed JSON at line " << line << ", column " << end - line_start + 1 << ": " << what;
     throw Error({Violation{name, "", "", message.str(), "mend the file at that place"}});
+  } catch (const nlohmann::json::exception& failure) {  // a number too large for a double, such as 1e999
+    throw Error({Violation{name, "", "", std::string("malformed JSON: ") + failure.what(), "mend the file"}});
   }
 }
 

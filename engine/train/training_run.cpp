@@ -213,7 +213,14 @@ void TrainingRun::save(Rank& self, std::int64_t step) {
 }
 
 TrainingOutcome TrainingRun::live(Communicator& world, int rank) {
-  Rank self(world, plan_, rank);
+  Rank self(world, plan_, rank);  // outlives run_as: messages under way use its memory until a failure is told
+  TrainingOutcome outcome;
+  world.run_as(rank, [&] { outcome = train(self); });
+  return outcome;
+}
+
+TrainingOutcome TrainingRun::train(Rank& self) {
+  const int rank = self.cpu.rank();
   start(self);
   TrainingOutcome outcome;
   outcome.first_step = outcome.steps_done = manifest_.step;

@@ -73,6 +73,7 @@ class TrainingRun {
 
   void judge_folders();
   TrainingOutcome live(Communicator& world, int rank);
+  TrainingOutcome train(Rank& self);
   void start(Rank& self);
   StepReport run_step(Rank& self, std::int64_t step, bool& stop);
   void save(Rank& self, std::int64_t step);

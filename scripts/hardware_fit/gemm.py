@@ -6,7 +6,7 @@ have, all dimensions >= 1024 and above 60 GFLOP; where a GPU has one grid, that.
 Form: time = outputs k / (peak e) * exp(S(waves, k) + N(n) + M(m)), S on a coarse grid of knots, N and M for narrow
 operands; outputs partly rounded up to whole waves of the best tile, by the share of 0, 1/4, 1/2, 3/4 that fits best
 (waves show on A100, hardly on Hopper and Blackwell). Knots at k = 64 continue the line in k through 512 and 1024: no
-table has shorter products.
+table has shorter products. No fewer outputs and no shorter k may take longer than more: S is lowered where they would.
 Where kernels of 100 ms and more run slower than those of 0.3 to 3 ms, S comes from kernels of at most 3 ms, or less where
 the rates fall by more than 15 % from one band of durations to the next: longer ones meet the power limit. What they lose
 is L(seconds), for isolated kernels only. Elsewhere S comes from all.
@@ -34,6 +34,7 @@ WAVES = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # log2 of outputs / (1
 DEPTHS = tuple(math.log2(k) for k in (512, 1024, 2048, 8192, 65536))
 NARROW_N = tuple(math.log2(n) for n in (512, 768, 1024, 2048, 4096))
 NARROW_M = tuple(math.log2(m) for m in (1024, 2048, 8192))
+TIE_ROUNDED = 300.0
 BANDS = (1e-4, 3e-4, 1e-3, 3e-3)
 LONG = (-3.0, -2.5, -2.0, -1.0)
 
@@ -86,15 +87,37 @@ class Surface:
 
     def fit(self, rows):
         count = len(WAVES) * len(DEPTHS) + len(NARROW_N) + len(NARROW_M) - 2
-        ties = [(i * len(WAVES) + j, i * len(WAVES) + j + 1, 0.02) for i in range(len(DEPTHS)) for j in
+        # Where waves are rounded, what is left must not follow the grid's own steps.
+        smooth = TIE_ROUNDED if self.wave_share else 0.02
+        ties = [(i * len(WAVES) + j, i * len(WAVES) + j + 1, smooth) for i in range(len(DEPTHS)) for j in
                 range(len(WAVES) - 1)]
         ties += [(i * len(WAVES) + j, (i + 1) * len(WAVES) + j, 0.02) for i in range(len(DEPTHS) - 1) for j in
                  range(len(WAVES))]
         ties += [(i, None, 0.02) for i in range(len(WAVES) * len(DEPTHS), count)]
         data = [(self.terms(row), math.log(row[-1] / self.at_peak(row))) for row in rows]
         self.values = least_absolute(data, count, ties)
+        self.flatten()
         self.floor = min(row[-1] for row in rows) if not self.floor else self.floor
         return self
+
+    def flatten(self):
+        """Lowers the surface where fewer outputs or a shorter k would take longer than more."""
+        narrow = 0.0
+        first = len(WAVES) * len(DEPTHS)
+        for knots in (NARROW_N, NARROW_M):
+            line = self.values[first:first + len(knots) - 1] + [0.0]
+            first += len(knots) - 1
+            narrow = max([narrow] + [(line[i] - line[i + 1]) / (knots[i + 1] - knots[i]) for i in range(len(knots) - 1)])
+        steepest = (1.0 - self.wave_share) * math.log(2) - narrow
+        for i in reversed(range(len(DEPTHS))):
+            for j in reversed(range(len(WAVES))):
+                at = i * len(WAVES) + j
+                if j + 1 < len(WAVES):
+                    self.values[at] = min(self.values[at], self.values[at + 1] + steepest * (WAVES[j + 1] - WAVES[j]))
+                if i + 1 < len(DEPTHS):
+                    self.values[at] = min(self.values[at], self.values[at + len(WAVES)] +
+                                          0.99 * math.log(2) * (DEPTHS[i + 1] - DEPTHS[i]))
+        self.steepest = steepest
 
     def short(self, row):
         return self.at_peak(row) * math.exp(sum(a * self.values[i] for i, a in self.terms(row)))
@@ -123,6 +146,8 @@ class Surface:
             slope = max((t1024 - t512) / 512, 0.0)
             start = max(t512 - 512 * slope, 0.0)
             shallow.append(math.log((start + 64 * slope) / 64))
+        for j in reversed(range(len(WAVES) - 1)):
+            shallow[j] = min(shallow[j], shallow[j + 1] + self.steepest * (WAVES[j + 1] - WAVES[j]))
         n0 = len(WAVES) * len(DEPTHS)
         m0 = n0 + len(NARROW_N) - 1
 

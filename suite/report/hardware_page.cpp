@@ -47,8 +47,8 @@ std::string tick_text(double value, bool bytes) {
   if (bytes) return format_bytes(value, 3);
   if (value >= 1e15 || value < 1e-3) return fmt::format("{:.0e}", value);
   for (const auto& [unit, size] : {std::pair{"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e4}})
-    if (value >= size) return significant(value / (size == 1e4 ? 1e3 : size), 3) + unit;
-  return significant(value, 4);
+    if (value >= size) return fmt::format("{:.3g}{}", value / (size == 1e4 ? 1e3 : size), unit);
+  return fmt::format("{:.4g}", value);
 }
 
 void axis_ticks(Page& page, const Scale& scale, bool horizontal, bool bytes) {

@@ -1,6 +1,7 @@
 """What the Python tests share: arguments, expectations, runs of the program, skipping where a tool is absent."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,5 +40,7 @@ class Harness:
         return done.stdout
 
     def finish(self):
+        if os.environ.get("BENCHSUITE_KEEP"):  # a folder to look at what the test saw
+            shutil.copytree(self.folder, os.environ["BENCHSUITE_KEEP"], ignore=shutil.ignore_patterns("profile"))
         self.temporary.cleanup()
         sys.exit(1 if self.failures else 0)

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "engine/comm/mpi/message_set.h"
 #include "engine/comm/threads/collectives.h"
@@ -204,7 +205,7 @@ class MpiWorld::State {
   void sleep_until(Ready ready, const std::function<std::string()>& doing);
 
   int rank = 0, ranks = 0;
-  bool ended_well = false;
+  bool ended_well = false, failed = false;
 
  private:
   void share_processes();
@@ -239,7 +240,7 @@ void MpiWorld::State::share_processes() {
 }
 
 MpiWorld::State::~State() {
-  if (ended_well) MPI_Finalize();
+  if (ended_well && !failed) MPI_Finalize();
 }
 
 Communicator::GroupId MpiWorld::State::join(const Group& group) {
@@ -403,11 +404,12 @@ Communicator::Clock::time_point MpiWorld::begin_step(int) { return Clock::now();
 
 std::vector<Communicator::Bytes> MpiWorld::exchange(int, Bytes part) { return state_->exchange(std::move(part)); }
 
-void MpiWorld::run_as(const std::function<void()>& body) {
+void MpiWorld::run_as(int, const std::function<void()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    state_->tell_failure(error.what());
+    // Only where it was thrown: further out, memory of messages under way may be gone, and MPI must not be called any more.
+    if (!std::exchange(state_->failed, true)) state_->tell_failure(error.what());
     throw;
   }
   state_->ended_well = true;

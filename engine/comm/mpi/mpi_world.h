@@ -40,8 +40,8 @@ class MpiWorld final : public Communicator {
   Clock::time_point begin_step(int rank) override;
   std::vector<Bytes> exchange(int rank, Bytes part) override;
 
-  /// Runs `body` as this process's rank: a throw is told to all other ranks and passed on.
-  void run_as(const std::function<void()>& body);
+  /// Tells all other ranks what was thrown, once.
+  void run_as(int rank, const std::function<void()>& body) override;
 
  private:
   class State;

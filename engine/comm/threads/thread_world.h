@@ -46,8 +46,8 @@ class ThreadWorld final : public Communicator {
   Clock::time_point begin_step(int rank) override;
   std::vector<Bytes> exchange(int rank, Bytes part) override;
 
-  /// Runs `body` as rank `rank` on this thread: a throw fails the world for all and is passed on.
-  void run_as(int rank, const std::function<void()>& body);
+  /// On this thread.
+  void run_as(int rank, const std::function<void()>& body) override;
 
   /// The rank that failed first, or -1. A deadlock fails the rank that noticed it.
   int failed_rank() const;

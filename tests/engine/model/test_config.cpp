@@ -59,6 +59,23 @@ TEST(Model, EveryKeyIsReadAndRoundTrips) {
   EXPECT_THAT(problems, ElementsAre());
 }
 
+TEST(Model, LlamaHasNoDropoutAndStatesItsWidth) {
+  std::vector<std::string> problems;
+  const ModelConfig model = read_text(
+      R"({"family": "llama", "layers": 2, "hidden": 64, "ffn_hidden": 176, "heads": 4, "kv_heads": 2, "seq": 32,
+          "vocab": 100, "rope_theta": 500000})",
+      problems);
+  EXPECT_THAT(problems, ElementsAre());
+  EXPECT_EQ(model.family, ModelFamily::llama);
+  EXPECT_EQ(model.dropout, 0);
+  EXPECT_EQ(model.rope_theta, 500000);
+  EXPECT_EQ(read_text(to_json(model).dump(), problems), model);
+  read_text(R"({"family": "llama", "layers": 2, "hidden": 64, "heads": 4, "seq": 32, "vocab": 100})", problems);
+  read_text(R"({"family": "gpt", "layers": 2, "hidden": 64, "heads": 4, "seq": 32, "vocab": 100, "rope_theta": 1})",
+            problems);
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("model.ffn_hidden: missing"), HasSubstr("model.rope_theta = 1: unknown key")));
+}
+
 TEST(Model, AllProblemsAtOnce) {
   std::vector<std::string> problems;
   read_text(R"({"family": "gptt", "layers": "many", "hiden": 64, "heads": 4, "seq": 32.5})", problems);
@@ -109,6 +126,26 @@ TEST(Model, CommittedModelsHaveThePublishedDimensions) {
   }
 }
 
+TEST(Model, CommittedLlamasHaveThePublishedDimensions) {
+  struct Llama {
+    const char* name;
+    std::int64_t layers, hidden, ffn, heads, kv_heads, seq, vocab;
+    double theta;
+  };
+  // Touvron et al. 2023, Table 1; Grattafiori et al. 2024, Table 3; vocabularies as released.
+  for (const auto& [name, layers, hidden, ffn, heads, kv_heads, seq, vocab, theta] :
+       {Llama{"llama2-7b", 32, 4096, 11008, 32, 32, 4096, 32000, 1e4},
+        Llama{"llama3-8b", 32, 4096, 14336, 32, 8, 8192, 128256, 5e5},
+        Llama{"llama3-70b", 80, 8192, 28672, 64, 8, 8192, 128256, 5e5}}) {
+    const ModelConfig model = read_file(name);
+    EXPECT_EQ(model.family, ModelFamily::llama);
+    EXPECT_EQ(std::tuple(model.layers, model.hidden, model.ffn_hidden, model.heads, model.kv_heads, model.seq, model.vocab,
+                         model.rope_theta, model.dropout),
+              std::tuple(layers, hidden, ffn, heads, kv_heads, seq, vocab, theta, 0.0))
+        << name;
+  }
+}
+
 TEST(Model, EveryCommittedFileIsReadAndNamedAfterItself) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/models")) {
@@ -118,7 +155,7 @@ TEST(Model, EveryCommittedFileIsReadAndNamedAfterItself) {
     EXPECT_EQ(model.name, entry.path().stem().string());
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
-  EXPECT_GE(files, 6);
+  EXPECT_GE(files, 10);
 }
 
 }  // namespace

@@ -147,7 +147,74 @@ TEST(HardwareFlops, FullOverSelectiveIsThePublishedRatio) {
   EXPECT_NEAR(ratio(FlopsFormula::gpt_causal_v1), 1.31, 0.005);
 }
 
+ModelConfig llama(std::int64_t layers, std::int64_t hidden, std::int64_t ffn, std::int64_t heads, std::int64_t kv_heads,
+                  std::int64_t seq, std::int64_t vocab) {
+  ModelConfig model = gpt(layers, hidden, heads, seq, vocab);
+  model.family = ModelFamily::llama;
+  model.ffn_hidden = ffn;
+  model.kv_heads = kv_heads;
+  model.dropout = 0;
+  return model;
+}
+
+const ModelConfig kLlama7b = llama(32, 4096, 11008, 32, 32, 4096, 32000);
+const ModelConfig kLlama8b = llama(32, 4096, 14336, 32, 8, 8192, 128256);
+const ModelConfig kLlama70b = llama(80, 8192, 28672, 64, 8, 8192, 128256);
+
+TEST(LlamaCounts, ParametersAreThoseOfTheReleasedModels) {
+  // The parameters of the released checkpoints.
+  EXPECT_EQ(parameter_count(kLlama7b, kLlama7b.vocab).total(), 6'738'415'616);
+  EXPECT_EQ(parameter_count(kLlama8b, kLlama8b.vocab).total(), 8'030'261'248);
+  EXPECT_EQ(parameter_count(kLlama70b, kLlama70b.vocab).total(), 70'553'706'496);
+}
+
+TEST(LlamaCounts, RanksTogetherHoldEveryParameterOnce) {
+  for (const std::int64_t tp : {1, 2, 8}) {
+    for (const std::int64_t pp : {1, 4}) {
+      const Layout layout = layout_of(tp, pp, 1);
+      std::int64_t unique = 0;
+      for (std::int64_t stage = 0; stage < pp; ++stage) {
+        const RankParameters held = rank_parameters(kLlama8b, layout, stage);
+        unique += tp * held.sharded + held.replicated;
+        EXPECT_EQ(held.tied_copy, 0);
+      }
+      EXPECT_EQ(unique, parameter_count(kLlama8b, padded_vocab(kLlama8b.vocab, tp)).total());
+    }
+  }
+}
+
+TEST(LlamaCounts, FlopsAreSixPerWeightAndTokenPlusAttention) {
+  // Every weight but the embedding's and the norms' is multiplied once a token; 12 (causal 6) B s^2 L h for the core.
+  const Layout layout = layout_of(1, 1, 3);
+  const double tokens = 3.0 * 8192, L = 32, h = 4096;
+  const double products = 8'030'261'248.0 - 128256.0 * h - (2 * L + 1) * h;
+  const double core = tokens * 8192 * L * h;
+  EXPECT_DOUBLE_EQ(model_flops(kLlama8b, layout, FlopsFormula::llama_full_v1).total(), 6 * tokens * products + 12 * core);
+  EXPECT_DOUBLE_EQ(model_flops(kLlama8b, layout, FlopsFormula::llama_causal_v1).total(), 6 * tokens * products + 6 * core);
+  EXPECT_THROW(model_flops(kLlama8b, layout, FlopsFormula::gpt_full_v1), Error);
+}
+
+TEST(LlamaCounts, RecomputeRepeatsAForward) {
+  Layout layout = layout_of(1, 1, 3);
+  const double tokens = 3.0 * 8192, L = 32, h = 4096, f = 14336, kv = 8 * 128;
+  const auto extra = [&] {
+    return hardware_flops(kLlama8b, layout, FlopsFormula::llama_causal_v1).total() -
+           model_flops(kLlama8b, layout, FlopsFormula::llama_causal_v1).total();
+  };
+  layout.recompute.granularity = RecomputeGranularity::full;
+  EXPECT_NEAR(extra() / (2 * tokens * L * (2 * h * h + 2 * h * kv + 3 * h * f) + 2 * tokens * 8192 * L * h), 1, 1e-12);
+  layout.recompute = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}};
+  EXPECT_NEAR(extra() / (6 * tokens * L * h * f), 1, 1e-12);
+}
+
 TEST(FlopsFormulas, Ids) {
+  for (const FlopsFormula formula : {FlopsFormula::llama_full_v1, FlopsFormula::llama_causal_v1}) {
+    EXPECT_EQ(flops_formula(id_of(formula)), formula);
+  }
+  EXPECT_EQ(flops_formula_of(ModelFamily::gpt, true), FlopsFormula::gpt_causal_v1);
+  EXPECT_EQ(flops_formula_of(ModelFamily::gpt, false), FlopsFormula::gpt_full_v1);
+  EXPECT_EQ(id_of(flops_formula_of(ModelFamily::llama, true)), "llama-causal-v1");
+  EXPECT_EQ(id_of(flops_formula_of(ModelFamily::llama, false)), "llama-full-v1");
   EXPECT_EQ(id_of(FlopsFormula::gpt_full_v1), "gpt-full-v1");
   EXPECT_EQ(id_of(FlopsFormula::gpt_causal_v1), "gpt-causal-v1");
   EXPECT_EQ(flops_formula("gpt-full-v1"), FlopsFormula::gpt_full_v1);

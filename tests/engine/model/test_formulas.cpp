@@ -124,6 +124,25 @@ TEST(SavedActivations, ModulesMasksAndFlash) {
                    2 * 2 * 2048.0 * 4 * (24576 - 1024) / t);
 }
 
+TEST(SavedActivations, LlamaLayerByHand) {
+  ModelConfig model = gpt(32, 4096, 32);
+  model.family = ModelFamily::llama;
+  model.ffn_hidden = 14336;
+  model.kv_heads = 8;
+  model.dropout = 0;
+  const double tokens = 2048.0 * 2, h = 4096, f = 14336, kv = 8 * 128, t = 4, matrix = 32 * 2048.0 * 2048 * 2;
+  Layout layout = layout_of(4, 1, 1, 2, 1);
+  layout.sequence_parallel = true;
+  // Two norm inputs and two norm outputs, q k v, context, gate and up, FC2 input; softmax output; no masks.
+  const double inside = 2 * tokens * (h + 2 * kv + h + 2 * f + f) / t, outside = 2 * tokens * 4 * h / t;
+  EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).layer_bytes, inside + outside + 2 * matrix / t);
+  layout.attention = AttentionKernel::flash;
+  EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).layer_bytes, inside + outside);
+  select(layout, {RecomputeModule::mlp});
+  EXPECT_DOUBLE_EQ(saved_activations(model, layout, kMasks, 0).layer_bytes, inside + outside - 2 * tokens * 3 * f / t);
+  EXPECT_EQ(saved_activations(model, layout, kMasks, 0).outside.front().name, "final layernorm input") << "no mask";
+}
+
 TEST(SavedActivations, FullRecomputeKeepsInputs) {
   const ModelConfig model = gpt(48, 6144, 64);
   const double x = 2048.0 * 4 * 6144;
@@ -346,6 +365,24 @@ TEST(Communication, PipelineSends) {
   const auto alone = communication_volumes(k13b, layout_of(4, 1, 1, 4, 8), kMasks, 0);
   EXPECT_EQ(find(alone, GroupKind::pipeline_forward, OpKind::send, Site::pipeline), nullptr);
   EXPECT_EQ(find(alone, GroupKind::embedding, OpKind::all_reduce, Site::gradients), nullptr);
+}
+
+TEST(Communication, LlamaScattersItsEmbeddingAndTiesNothing) {
+  ModelConfig model = k13b;
+  model.family = ModelFamily::llama;
+  Layout layout = layout_of(4, 4, 1, 4, 8);
+  layout.sequence_parallel = true;
+  const double half = 8 * 0.75 * 2 * kX, h = 5120;
+  const auto first = communication_volumes(model, layout, kMasks, 0);
+  const auto last = communication_volumes(model, layout, kMasks, 3);
+  EXPECT_EQ(find(first, GroupKind::tensor, OpKind::all_reduce, Site::embedding), nullptr);
+  EXPECT_DOUBLE_EQ(find(first, GroupKind::tensor, OpKind::reduce_scatter, Site::embedding)->bytes, half);
+  EXPECT_DOUBLE_EQ(find(first, GroupKind::tensor, OpKind::all_gather, Site::embedding)->bytes, half);
+  EXPECT_EQ(sum_bytes(first, GroupKind::embedding, OpKind::all_reduce, false), 0);
+  EXPECT_EQ(sum_bytes(last, GroupKind::embedding, OpKind::all_reduce, false), 0);
+  // Gains of two norms a layer, ten layers, and of the final one.
+  EXPECT_DOUBLE_EQ(find(first, GroupKind::tensor, OpKind::all_reduce, Site::gradients)->bytes, 2 * 0.75 * 4 * 20 * h);
+  EXPECT_DOUBLE_EQ(find(last, GroupKind::tensor, OpKind::all_reduce, Site::gradients)->bytes, 2 * 0.75 * 4 * 21 * h);
 }
 
 TEST(Communication, TiedEmbedding) {

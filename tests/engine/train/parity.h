@@ -23,6 +23,14 @@ inline TrainConfig tiny_gpt() {
   return config;
 }
 
+/// Two query heads share a key-value head; no dropout.
+inline TrainConfig tiny_llama() {
+  TrainConfig config = tiny_gpt();
+  config.model = {.name = "tiny", .family = ModelFamily::llama, .layers = 4, .hidden = 32, .ffn_hidden = 88, .heads = 8,
+                  .kv_heads = 4, .seq = 16, .vocab = 512, .dropout = 0};
+  return config;
+}
+
 inline CpuTrainingResult train(const TrainConfig& config, const Faults& faults = {}) {
   return train_on_cpu(config, {.steps = 2, .faults = faults, .poison = true, .collect_gradients = true});
 }

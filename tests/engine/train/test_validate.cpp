@@ -223,6 +223,36 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
                   "set it to \"packed\" or layout.tp to 2 or more"));
 }
 
+void llama(TrainConfig& c) {
+  c.model.family = ModelFamily::llama;
+  c.model.kv_heads = 8;
+}
+
+TEST(Validate, LlamaGroupsItsHeadsAndTurnsPairs) {
+  EXPECT_THAT(lines([](TrainConfig& c) { llama(c); }), ElementsAre());
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                llama(c);
+                c.model.kv_heads = 12;
+              }),
+              ElementsAre(HasSubstr("model.heads = 40: is not a multiple of model.kv_heads = 12")));
+  EXPECT_THAT(keys([](TrainConfig& c) {
+                llama(c);
+                c.model.kv_heads = 2;
+              }),
+              ElementsAre("model.kv_heads"))
+      << "tp 4";
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                llama(c);
+                c.model.hidden = 40 * 127;
+              }),
+              ElementsAre(HasSubstr("model.heads = 40: gives heads of 127 channels")));
+  EXPECT_THAT(keys([](TrainConfig& c) {
+                llama(c);
+                c.model.rope_theta = 1;
+              }),
+              ElementsAre("model.rope_theta"));
+}
+
 TEST(Validate, EveryNumberMustBePositive) {
   const std::vector<std::pair<const char*, Change>> changes = {
       {"model.layers", [](TrainConfig& c) { c.model.layers = 0; }},

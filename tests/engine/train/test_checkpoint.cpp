@@ -1,0 +1,210 @@
+// Checkpoints on disk: whole or not there, whatever happens during a save, and never trusted without proof.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "engine/core/error.h"
+#include "engine/train/checkpoint.h"
+#include "tests/engine/train/training_plan.h"
+
+namespace benchsuite {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes that only rank `rank` has after step `step`.
+std::vector<std::byte> content(std::int64_t step, int rank, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  std::uint64_t word = static_cast<std::uint64_t>(step * 1000003 + rank);
+  for (std::byte& byte : bytes) {
+    word = word * 6364136223846793005u + 1442695040888963407u;
+    byte = static_cast<std::byte>(word >> 56);
+  }
+  return bytes;
+}
+
+void save(const std::string& dir, std::int64_t step, std::int64_t keep, std::size_t size = 60'000) {
+  CheckpointSave leader(dir, step);
+  CheckpointManifest manifest{step, {{"seed", 7}}, {}, {}};
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::vector<std::byte> bytes = content(step, rank, size);
+    const std::span<const std::byte> part = bytes;
+    manifest.files.push_back(write_checkpoint_part(checkpoint_part(dir, step, rank), {&part, 1}));
+    manifest.plans.push_back(42);
+  }
+  leader.commit(manifest, keep);
+}
+
+/// Loads the newest checkpoint and proves every byte; returns its step, or -1 when there is none.
+std::int64_t prove_latest(const std::string& dir, std::size_t size = 60'000) {
+  const std::string folder = latest_checkpoint(dir);
+  if (folder.empty()) return -1;
+  const CheckpointManifest manifest = read_manifest(folder);
+  EXPECT_EQ(manifest.files.size(), 2u);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::byte> bytes(size);
+    const std::span<std::byte> part = bytes;
+    read_checkpoint_part(folder, manifest.files[static_cast<std::size_t>(rank)], {&part, 1});
+    EXPECT_EQ(bytes, content(manifest.step, rank, size)) << "rank " << rank << " of " << folder;
+  }
+  return manifest.step;
+}
+
+/// Everything below a folder, by path.
+std::map<std::string, std::string> snapshot(const std::string& dir) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    if (!entry.is_regular_file()) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    files[entry.path().string()] = text.str();
+  }
+  return files;
+}
+
+TEST(Checkpoint, KeepsTheNewestAndFindsThem) {
+  const TestFolder folder;
+  EXPECT_EQ(prove_latest(folder.path()), -1);
+  for (std::int64_t step = 1; step <= 4; ++step) save(folder.path(), step, 2);
+  EXPECT_EQ(prove_latest(folder.path()), 4);
+  EXPECT_EQ(prove_latest(folder / "step_0000000003"), 3) << "a checkpoint itself can be named";
+  EXPECT_FALSE(fs::exists(folder / "step_0000000002"));
+}
+
+TEST(Checkpoint, KilledAtAnyPointOfASaveThePreviousOneIsWhole) {
+  const TestFolder folder;
+  std::mt19937 random(20261129);
+  // The kills are spread over three saves, however slow the disk is.
+  const auto start = std::chrono::steady_clock::now();
+  save(folder.path(), 1, 1);
+  const auto one_save = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
+  const auto longest = static_cast<unsigned>(std::min<std::int64_t>(3 * one_save.count() + 1000, 500'000));
+  std::int64_t known = 1;
+  int progressed = 0;
+  for (int round = 0; round < 30; ++round) {
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        remove_leftovers(folder.path());
+        for (std::int64_t step = known + 1;; ++step) {
+          save(folder.path(), step, 1);
+          if (::write(pipe[1], &step, sizeof step) != sizeof step) ::_exit(1);
+        }
+      } catch (...) {
+        ::_exit(1);
+      }
+    }
+    ::close(pipe[1]);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: a save failed";
+    std::int64_t told = known;
+    for (std::int64_t step = 0; ::read(pipe[0], &step, sizeof step) == sizeof step;) told = step;
+    ::close(pipe[0]);
+    const std::int64_t found = prove_latest(folder.path());
+    EXPECT_GE(found, told) << "a checkpoint that was complete is gone";
+    EXPECT_LE(found, told + 1);
+    progressed += found > known ? 1 : 0;
+    known = found;
+  }
+  EXPECT_GT(progressed, 3) << "the children hardly saved anything: the kills came too early to test";
+}
+
+TEST(Checkpoint, DamageIsNamedAndNothingIsTouched) {
+  const TestFolder folder;
+  save(folder.path(), 5, 2);
+  const std::string step = folder / "step_0000000005";
+  struct Damage {
+    std::string file, word;
+    std::function<void(const std::string&)> wreck;
+  };
+  const auto flip = [](std::streamoff at) {
+    return [at](const std::string& path) {
+      std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekg(at);
+      const int byte = file.get();
+      file.seekp(at);
+      file.put(static_cast<char>(byte ^ 1));
+    };
+  };
+  const auto cut = [](const std::string& path) { fs::resize_file(path, fs::file_size(path) - 1); };
+  const std::vector<Damage> damages = {
+      {step + "/rank_0001.bin", "is corrupt: checksum", flip(12'345)},
+      {step + "/rank_0000.bin", "is truncated: 59999 bytes instead of 60000", cut},
+      {step + "/rank_0000.bin", "is missing", [](const std::string& path) { fs::remove(path); }},
+      {step + "/manifest.json", "is corrupt", flip(60)},
+      {step + "/manifest.json", "is corrupt", [](const std::string& path) { fs::resize_file(path, 100); }},
+      {step + "/manifest.json", "is missing", [](const std::string& path) { fs::remove(path); }},
+      {folder / "latest", "is corrupt: it names", flip(6)},
+  };
+  const std::map<std::string, std::string> sound = snapshot(folder.path());
+  for (const Damage& damage : damages) {
+    damage.wreck(damage.file);
+    const auto before = snapshot(folder.path());
+    try {
+      prove_latest(folder.path());
+      ADD_FAILURE() << damage.file << " " << damage.word << ": not noticed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::io);
+      EXPECT_NE(std::string(error.what()).find(damage.file + ": " + damage.word), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(snapshot(folder.path()), before);
+    for (const auto& [path, text] : sound) std::ofstream(path, std::ios::binary) << text;
+  }
+  EXPECT_EQ(prove_latest(folder.path()), 5);
+}
+
+TEST(Checkpoint, AFullDiskLeavesTheOldOneAndNoRubbish) {
+  const TestFolder folder;
+  save(folder.path(), 1, 1);
+  const auto before = snapshot(folder.path());
+  const pid_t child = ::fork();
+  if (child == 0) {  // the limit stands for the full disk: it would stay with this process
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{30'000, 30'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    try {
+      save(folder.path(), 2, 1);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      const bool told = error.kind() == Error::Kind::io && what.find("rank_0000.bin") != std::string::npos &&
+                        what.find("earlier checkpoints are untouched") != std::string::npos;
+      ::_exit(told ? 0 : 2);
+    }
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "1: no error, 2: another error; status " << status;
+  EXPECT_EQ(snapshot(folder.path()), before);
+  EXPECT_FALSE(fs::exists(folder / "step_0000000002.tmp"));
+}
+
+TEST(Checkpoint, OneRunAtATimeUsesAFolder) {
+  const TestFolder folder;
+  {
+    const CheckpointLock lock(folder / "checkpoints");
+    EXPECT_THROW(CheckpointLock(folder / "checkpoints"), Error);
+  }
+  EXPECT_NO_THROW(CheckpointLock(folder / "checkpoints"));
+}
+
+}  // namespace
+}  // namespace benchsuite
