@@ -176,7 +176,7 @@ def main():
     copy_sources(scratch)
     bench = Bench(scratch, (arguments.build or scratch.parent / "build").resolve())
     bench.configure()
-    done = bench.compile(*PROGRAMS)
+    done = bench.compile(*sorted({program for *_, program, _ in chosen}))
     if done.returncode:
         sys.exit(f"mutations: the sources don't build:\n{done.stdout[-3000:]}")
     for program, look in sorted({(program, look) for *_, program, look in chosen}):

@@ -66,7 +66,8 @@ def draw(axes, chart):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("curves", metavar="FILE", help="curves of benchsuite hardware plot --data; - is standard input")
-    parser.add_argument("--out", metavar="DIR", type=pathlib.Path, default=pathlib.Path("."), help="folder (default: here)")
+    parser.add_argument("--out", metavar="DIR", type=pathlib.Path, default=pathlib.Path("."),
+                        help="folder (default: here)")
     parser.add_argument("--separate", action="store_true", help="one file a picture")
     arguments = parser.parse_args()
     curves = read_curves(arguments.curves)

@@ -1,12 +1,14 @@
 // Fits the collective model to measured tables and judges a cluster against its hardware profile.
 //
-// Fit: t = a + size f / busbw + c sqrt(size) with f the busbw factor, least squares of log(model / measured), a, c >= 0.
+// Fit: t = a + size f / busbw + c sqrt(size) with f the busbw factor, least squares of log(model / measured), a, c >=
+// 0.
 //
 // Judgement. Measured is the better of out of place and in place; expected is what device/sim's cost model predicts for
 // the same collective, size, ranks and nodes. A cluster is unhealthy when one of these holds:
 //   wrong-results  the program counted wrong elements
-//   cliff          busbw falls below half of what a smaller message reached, and stays there to the end (needs no profile)
-//   plateau        of the largest sizes (the largest and those down to a quarter of it) the best is below 0.7 of the busbw
+//   cliff          busbw falls below half of what a smaller message reached, and stays there to the end (needs no
+//   profile) plateau        of the largest sizes (the largest and those down to a quarter of it) the best is below 0.7
+//   of the busbw
 //                  expected there, or 0.5 where the profile itself is still on the ramp (below 0.8 of its plateau). The
 //                  profiles' own error between nodes is 25 % (p90); half the bandwidth, the mildest fault with a name
 //                  (PCIe ACS, half the NICs), must not pass.
@@ -33,7 +35,8 @@ struct CollectiveModelFit {
   double seconds(double bytes, double factor) const;
 };
 
-/// Nothing when the rows can't tell the three terms apart: fewer than 5 sizes, or less than a factor of 64 between them.
+/// Nothing when the rows can't tell the three terms apart: fewer than 5 sizes, or less than a factor of 64 between
+/// them.
 std::optional<CollectiveModelFit> fit_collective(const std::vector<CollectiveRow>& rows, double factor);
 
 /// One reading of a table: which collective it is and where its ranks sit.
@@ -47,7 +50,8 @@ struct Reading {
 std::optional<double> expected_seconds(const HardwareProfile& hardware, const Reading& reading, std::int64_t size);
 
 struct Finding {
-  std::string code;  ///< wrong-results, cliff, no-rdma, few-nics, half-bandwidth, no-nvlink, low-asymptote, latency-floor
+  std::string
+      code;  ///< wrong-results, cliff, no-rdma, few-nics, half-bandwidth, no-nvlink, low-asymptote, latency-floor
   std::string text;  ///< one sentence with size, measured, expected, and what usually causes it
 };
 
@@ -55,11 +59,11 @@ struct Judgement {
   Reading reading;
   bool judged = false;  ///< compared with a profile (findings that need none may be there all the same)
   std::vector<Finding> findings;
-  std::vector<std::string> notes;      ///< odd, but no verdict
-  std::optional<double> plateau;       ///< measured over expected busbw, best of the largest sizes
-  std::optional<double> latency;       ///< measured over expected time up to 16 KiB
-  double plateau_busbw = 0;            ///< bytes/s, there
-  std::vector<double> expected;        ///< seconds by row; empty when not judged
+  std::vector<std::string> notes;  ///< odd, but no verdict
+  std::optional<double> plateau;   ///< measured over expected busbw, best of the largest sizes
+  std::optional<double> latency;   ///< measured over expected time up to 16 KiB
+  double plateau_busbw = 0;        ///< bytes/s, there
+  std::vector<double> expected;    ///< seconds by row; empty when not judged
 
   bool healthy() const { return findings.empty(); }
 };
@@ -69,8 +73,8 @@ Judgement judge_collective(const CollectiveTable& table, const Reading& reading,
 
 /// What options and the profile add to what the table knows.
 struct ReadingOptions {
-  std::string op;             ///< --op, or empty
-  int ranks = 0, nodes = 0;   ///< --ranks, --nodes; 0: not given
+  std::string op;            ///< --op, or empty
+  int ranks = 0, nodes = 0;  ///< --ranks, --nodes; 0: not given
 };
 
 /// The readings the data leave open, most likely first. Throws Error (config), asking for --ranks or --nodes, when the

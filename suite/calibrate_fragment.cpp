@@ -9,7 +9,9 @@ namespace benchsuite {
 
 namespace {
 
-double rounded(double value, int digits = 4) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
+double rounded(double value, int digits = 4) {
+  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
+}
 
 Json judgement_json(const CalibratedTable& entry) {
   const Judgement& judgement = entry.judgement;
@@ -27,7 +29,8 @@ Json judgement_json(const CalibratedTable& entry) {
   }
   if (judgement.latency) json["latency_over_expected"] = rounded(*judgement.latency);
   json["findings"] = Json::array();
-  for (const Finding& finding : judgement.findings) json["findings"].push_back({{"code", finding.code}, {"text", finding.text}});
+  for (const Finding& finding : judgement.findings)
+    json["findings"].push_back({{"code", finding.code}, {"text", finding.text}});
   json["notes"] = judgement.notes;
   return json;
 }

@@ -65,33 +65,35 @@ void find_shape(const std::vector<Row>& rows, Judgement& out) {
   for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
     if (rows[i].size < (1 << 20)) continue;
     if (rows[i].busbw < kDipShare * std::min(rows[i - 1].busbw, rows[i + 1].busbw))
-      out.notes.push_back(fmt::format("dip at {}: {} between {} and {}; repeat the run, or look at how the library "
-                                      "changes protocol there",
-                                      size_text(rows[i].size), gigabytes(rows[i].busbw), gigabytes(rows[i - 1].busbw),
-                                      gigabytes(rows[i + 1].busbw)));
+      out.notes.push_back(
+          fmt::format("dip at {}: {} between {} and {}; repeat the run, or look at how the library "
+                      "changes protocol there",
+                      size_text(rows[i].size), gigabytes(rows[i].busbw), gigabytes(rows[i - 1].busbw),
+                      gigabytes(rows[i + 1].busbw)));
   }
 }
 
 /// Which link explains a plateau that is too low.
 Finding plateau_signature(const HardwareProfile& hardware, const Reading& reading, double measured, double expected,
                           std::int64_t size) {
-  const std::string facts = fmt::format("{} over {} reaches {} at {}, {} % of the {} expected", reading.op,
-                                        reading.nodes == 1 ? fmt::format("{} GPUs of one node", reading.ranks)
-                                                           : fmt::format("{} nodes ({} ranks)", reading.nodes, reading.ranks),
-                                        gigabytes(measured), size_text(size), significant(100 * measured / expected, 2),
-                                        gigabytes(expected));
+  const std::string facts =
+      fmt::format("{} over {} reaches {} at {}, {} % of the {} expected", reading.op,
+                  reading.nodes == 1 ? fmt::format("{} GPUs of one node", reading.ranks)
+                                     : fmt::format("{} nodes ({} ranks)", reading.nodes, reading.ranks),
+                  gigabytes(measured), size_text(size), significant(100 * measured / expected, 2), gigabytes(expected));
   const double share = measured / expected;
   if (reading.nodes > 1) {
     const double nic = hardware.nic_bandwidth;
     const int per_node = div_ceil(reading.ranks, reading.nodes);
     const int nics = reading.op == "send" || reading.op == "alltoall"
                          ? 1
-                         : std::max(1, std::min(hardware.nics_per_node, div_ceil(per_node * hardware.nics_per_node,
-                                                                                 hardware.gpus_per_node)));
+                         : std::max(1, std::min(hardware.nics_per_node,
+                                                div_ceil(per_node * hardware.nics_per_node, hardware.gpus_per_node)));
     if (measured < 0.5 * nic)
-      return {"no-rdma", facts + fmt::format("; not half of one NIC ({}): traffic goes over TCP sockets or IPoIB instead "
-                                             "of RDMA, or through host memory (GPUDirect RDMA off)",
-                                             gigabytes(nic))};
+      return {"no-rdma",
+              facts + fmt::format("; not half of one NIC ({}): traffic goes over TCP sockets or IPoIB instead "
+                                  "of RDMA, or through host memory (GPUDirect RDMA off)",
+                                  gigabytes(nic))};
     const double used = measured / nic;
     const int whole = static_cast<int>(std::lround(used));
     if (2 * whole == nics && std::abs(used / whole - 1) < 0.12)
@@ -108,13 +110,15 @@ Finding plateau_signature(const HardwareProfile& hardware, const Reading& readin
                                              gigabytes(hardware.nvlink_bandwidth))};
   }
   if (share > 0.4 && share < 0.6)
-    return {"half-bandwidth", facts + (reading.nodes > 1 ? "; about half: PCIe ACS on, NIC and GPU on different sockets, "
-                                                           "or a fixed cost for each step"
-                                                         : "; about half: half of the links are down, or peers are "
-                                                           "reached across sockets")};
-  return {"low-asymptote", facts + (reading.nodes > 1 ? "; compare NIC rates with perftest, the library's transport and "
-                                                        "the number of channels"
-                                                      : "; look at link errors, clocks and the library's version")};
+    return {"half-bandwidth",
+            facts + (reading.nodes > 1 ? "; about half: PCIe ACS on, NIC and GPU on different sockets, "
+                                         "or a fixed cost for each step"
+                                       : "; about half: half of the links are down, or peers are "
+                                         "reached across sockets")};
+  return {"low-asymptote",
+          facts + (reading.nodes > 1 ? "; compare NIC rates with perftest, the library's transport and "
+                                       "the number of channels"
+                                     : "; look at link errors, clocks and the library's version")};
 }
 
 void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judgement& out) {
@@ -131,7 +135,9 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
   out.judged = true;
   constexpr std::int64_t kHuge = std::int64_t{1} << 36;
   const double asymptote = static_cast<double>(kHuge) * factor / *expected_seconds(hardware, out.reading, kHuge);
-  const auto expected_busbw = [&](std::size_t i) { return static_cast<double>(rows[i].size) * factor / out.expected[i]; };
+  const auto expected_busbw = [&](std::size_t i) {
+    return static_cast<double>(rows[i].size) * factor / out.expected[i];
+  };
 
   std::vector<double> small, middle;
   const std::int64_t largest = rows.back().size;
@@ -153,19 +159,21 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
   if (out.plateau) {
     const double threshold = expected_busbw(plateau_at) >= kOnPlateau * asymptote ? kPlateauShare : kRampShare;
     if (*out.plateau < threshold) {
-      out.findings.push_back(plateau_signature(hardware, out.reading, out.plateau_busbw, out.plateau_busbw / *out.plateau,
-                                               rows[plateau_at].size));
+      out.findings.push_back(plateau_signature(hardware, out.reading, out.plateau_busbw,
+                                               out.plateau_busbw / *out.plateau, rows[plateau_at].size));
     } else if (*out.plateau < 0.9) {
-      out.notes.push_back(fmt::format("{} is {} % of the profile's at {}: within the profiles' error, but look at it{}",
-                                      gigabytes(out.plateau_busbw), significant(100 * *out.plateau, 2), size_text(rows[plateau_at].size),
-                                      out.reading.nodes > 1 && hardware.nics_per_node > 1
-                                          ? fmt::format(" (one NIC of {} missing would cost {} %)", hardware.nics_per_node,
-                                                        significant(100.0 / hardware.nics_per_node, 2))
-                                          : ""));
+      out.notes.push_back(fmt::format(
+          "{} is {} % of the profile's at {}: within the profiles' error, but look at it{}",
+          gigabytes(out.plateau_busbw), significant(100 * *out.plateau, 2), size_text(rows[plateau_at].size),
+          out.reading.nodes > 1 && hardware.nics_per_node > 1
+              ? fmt::format(" (one NIC of {} missing would cost {} %)", hardware.nics_per_node,
+                            significant(100.0 / hardware.nics_per_node, 2))
+              : ""));
     } else if (*out.plateau > 1.3) {
-      out.notes.push_back(fmt::format("{} is {} times the profile's: all_reduce in the switch, a tree over two nodes, or "
-                                      "another machine than the profile describes",
-                                      gigabytes(out.plateau_busbw), significant(*out.plateau, 3)));
+      out.notes.push_back(
+          fmt::format("{} is {} times the profile's: all_reduce in the switch, a tree over two nodes, or "
+                      "another machine than the profile describes",
+                      gigabytes(out.plateau_busbw), significant(*out.plateau, 3)));
     }
   }
   if (!small.empty()) {
@@ -173,18 +181,21 @@ void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judg
     if (*out.latency > kLatencyTimes) {
       out.findings.push_back(
           {"latency-floor",
-           fmt::format("{} of up to 16 KiB takes {} times as long as expected ({} instead of {} for {}): the transport's "
-                       "software path, power saving of CPU or links, or a loaded host",
-                       out.reading.op, significant(*out.latency, 2), format_seconds(rows.front().seconds),
-                       format_seconds(out.expected.front()), size_text(rows.front().size))});
+           fmt::format(
+               "{} of up to 16 KiB takes {} times as long as expected ({} instead of {} for {}): the transport's "
+               "software path, power saving of CPU or links, or a loaded host",
+               out.reading.op, significant(*out.latency, 2), format_seconds(rows.front().seconds),
+               format_seconds(out.expected.front()), size_text(rows.front().size))});
     } else if (*out.latency > kNoteLatencyTimes) {
-      out.notes.push_back(fmt::format("small messages take {} times as long as the profile says", significant(*out.latency, 2)));
+      out.notes.push_back(
+          fmt::format("small messages take {} times as long as the profile says", significant(*out.latency, 2)));
     }
   }
   if (!middle.empty() && median(middle) > 3)
-    out.notes.push_back(fmt::format("messages from 16 KiB to {} take {} times as long as the profile says: a slow ramp "
-                                    "(protocol, steps, plugin)",
-                                    size_text(largest / 4), significant(median(middle), 2)));
+    out.notes.push_back(
+        fmt::format("messages from 16 KiB to {} take {} times as long as the profile says: a slow ramp "
+                    "(protocol, steps, plugin)",
+                    size_text(largest / 4), significant(median(middle), 2)));
 }
 
 }  // namespace
@@ -220,8 +231,8 @@ Judgement judge_collective(const CollectiveTable& table, const Reading& reading,
     }
   }
   if (wrong > 0 || table.out_of_bounds.value_or(false)) {
-    out.findings.push_back({"wrong-results", wrong > 0 ? fmt::format("{} gave {} wrong elements at {}", reading.op, wrong,
-                                                                    size_text(wrong_at))
+    out.findings.push_back({"wrong-results", wrong > 0 ? fmt::format("{} gave {} wrong elements at {}", reading.op,
+                                                                     wrong, size_text(wrong_at))
                                                        : reading.op + ": values out of bounds"});
   }
   find_shape(rows, out);

@@ -25,13 +25,14 @@ int ranks_of(const CollectiveTable& table, const ReadingOptions& options, const 
     for (int n = round_up(table.ranks_low, per_node); n <= table.ranks_high && fitting.size() < 2; n += per_node)
       fitting.push_back(n);
     if (fitting.size() == 1) return fitting.front();
-    if (options.nodes > 0 && options.nodes * per_node >= table.ranks_low && options.nodes * per_node <= table.ranks_high)
+    if (options.nodes > 0 && options.nodes * per_node >= table.ranks_low &&
+        options.nodes * per_node <= table.ranks_high)
       return options.nodes * per_node;
   }
   throw Error({Violation{place_of(table), "--ranks", "",
-                         table.ranks_low > 0 ? fmt::format("the printed rates fit {} to {} ranks", table.ranks_low,
-                                                           table.ranks_high)
-                                             : std::string("the number of ranks can't be known from these rows"),
+                         table.ranks_low > 0
+                             ? fmt::format("the printed rates fit {} to {} ranks", table.ranks_low, table.ranks_high)
+                             : std::string("the number of ranks can't be known from these rows"),
                          "give it with --ranks N"}});
 }
 
@@ -71,8 +72,9 @@ Judgement judge_table(const CollectiveTable& table, const ReadingOptions& option
     const bool op = a.op != b.op;
     throw Error({Violation{
         place_of(table), op ? "--op" : "--nodes", "",
-        fmt::format("the rows fit a healthy {} on {} node{} and an unhealthy {} on {} node{}, and do not say which it is",
-                    b.op, b.nodes, b.nodes == 1 ? "" : "s", a.op, a.nodes, a.nodes == 1 ? "" : "s"),
+        fmt::format(
+            "the rows fit a healthy {} on {} node{} and an unhealthy {} on {} node{}, and do not say which it is", b.op,
+            b.nodes, b.nodes == 1 ? "" : "s", a.op, a.nodes, a.nodes == 1 ? "" : "s"),
         op ? "say it with --op " + a.op + " or --op " + b.op : "give the number of nodes with --nodes N"}});
   }
   return judgement;

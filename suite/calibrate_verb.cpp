@@ -64,7 +64,8 @@ std::string table_text(const std::vector<CalibratedTable>& tables) {
               judgement.plateau ? format_percent(*judgement.plateau, 2) : "–", times(judgement.latency),
               entry.fit ? format_seconds(entry.fit->a_s) : "too few sizes",
               entry.fit ? significant(entry.fit->busbw / 1e9) + " GB/s" : "–",
-              entry.fit ? format_percent(entry.fit->median_error, 2) + " | " + format_percent(entry.fit->p90_error, 2) : "–"});
+              entry.fit ? format_percent(entry.fit->median_error, 2) + " | " + format_percent(entry.fit->p90_error, 2)
+                        : "–"});
   }
   return text.text(2, [](std::string_view header) { return std::string(header); });
 }
@@ -95,9 +96,12 @@ int verb_calibrate(const CalibrateRequest& request) {
     }
     const std::string key = "calibration-" + std::to_string(sources.size() + 1);
     std::string software = found.tables.front().software;
-    sources.push_back({key, fmt::format("{}, {} (fnv1a64:{:016x}); fitted by benchsuite {}",
-                                        request.from == "csv" ? "summary" : software.empty() ? "nccl-tests" : software,
-                                        std::filesystem::path(file).filename().string(), fnv1a64(text), engine_commit())});
+    sources.push_back(
+        {key, fmt::format("{}, {} (fnv1a64:{:016x}); fitted by benchsuite {}",
+                          request.from == "csv" ? "summary"
+                          : software.empty()    ? "nccl-tests"
+                                                : software,
+                          std::filesystem::path(file).filename().string(), fnv1a64(text), engine_commit())});
     for (const CollectiveTable& table : found.tables) {
       try {
         CalibratedTable entry{table, judge_table(table, options, hardware ? &*hardware : nullptr), std::nullopt, key};
@@ -121,7 +125,8 @@ int verb_calibrate(const CalibrateRequest& request) {
   const std::string verdict = !findings.empty() ? "unhealthy" : judged ? "healthy" : "none";
   const bool to_stdout = request.out == "-";
   if (!request.out.empty() && !tables.empty()) {
-    const std::string json = calibration_fragment(tables, sources, hardware ? hardware->name : "", verdict).dump(2) + "\n";
+    const std::string json =
+        calibration_fragment(tables, sources, hardware ? hardware->name : "", verdict).dump(2) + "\n";
     if (to_stdout)
       fmt::print("{}", json);
     else
@@ -132,7 +137,8 @@ int verb_calibrate(const CalibrateRequest& request) {
   if (!tables.empty()) fmt::print(human, "{}", table_text(tables));
   for (const CalibratedTable& entry : tables)
     for (const std::string& note : entry.judgement.notes) fmt::print(human, "  note: {}\n", note);
-  for (std::size_t i = 1; i < findings.size(); ++i) fmt::print(human, "  also: {}: {}\n", findings[i]->code, findings[i]->text);
+  for (std::size_t i = 1; i < findings.size(); ++i)
+    fmt::print(human, "  also: {}: {}\n", findings[i]->code, findings[i]->text);
   if (!findings.empty()) {
     fmt::print(human, "verdict: unhealthy: {}: {}\n", findings.front()->code, findings.front()->text);
     return kExitFail;

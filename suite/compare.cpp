@@ -161,18 +161,15 @@ void refuse_different(const CaseResult& from, const CaseResult& to, const Compar
 /// The sentence and the exit code.
 void conclude(Comparison& result) {
   std::size_t worse = 0, better = 0, missing = 0, unclear = 0, decided = 0;
-  std::string first_worse, first_missing;
+  std::string first_worse, first_better, first_missing;
   for (const VariantComparison& pair : result.variants) {
     for (const MetricChange& change : pair.metrics) {
       if (!change.gates) continue;
       const std::string what = fmt::format("{} of {}/{}", change.name, pair.case_id, pair.to);
       if (change.change == Change::missing && missing++ == 0) first_missing = what;
-      if (change.change == Change::worse && worse++ == 0) {
-        first_worse = change.from == 0.0 || change.floor == 0
-                          ? what
-                          : fmt::format("{} by {:+.2f} %", what, change.relative * 100);
-      }
-      better += change.change == Change::better ? 1u : 0u;
+      const std::string moved = change.floor == 0 ? what : fmt::format("{} by {:+.2f} %", what, change.relative * 100);
+      if (change.change == Change::worse && worse++ == 0) first_worse = moved;
+      if (change.change == Change::better && better++ == 0) first_better = moved;
       unclear += change.change == Change::unclear ? 1u : 0u;
       decided += change.change != Change::unclear && change.change != Change::missing ? 1u : 0u;
     }
@@ -193,7 +190,7 @@ void conclude(Comparison& result) {
     result.verdict = unclear > 0 ? "UNDECIDED: not enough samples" : "NOTHING TO COMPARE: the two have no variant in common";
   } else {
     result.exit_code = kExitPass;
-    result.verdict = better > 0 ? fmt::format("BETTER: {} of {} gating metrics", better, decided)
+    result.verdict = better > 0 ? "BETTER: " + first_better + more(better)
                                 : fmt::format("SAME: {} gating metrics within noise and effect floor", decided);
   }
   if (unclear > 0 && decided > 0) result.verdict += fmt::format("; {} undecided for want of samples", unclear);

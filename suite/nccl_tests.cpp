@@ -30,16 +30,16 @@ std::string collective_name(std::string_view word) {
     if (c != '_' && c != '-' && c != ' ') letters += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   if (letters.ends_with("perf")) letters.resize(letters.size() - 4);
   static constexpr std::array<std::pair<const char*, const char*>, 11> kNames = {{{"allreduce", "all_reduce"},
-                                                                                 {"allgather", "all_gather"},
-                                                                                 {"reducescatter", "reduce_scatter"},
-                                                                                 {"alltoall", "alltoall"},
-                                                                                 {"sendrecv", "send"},
-                                                                                 {"send", "send"},
-                                                                                 {"sendreceive", "send"},
-                                                                                 {"broadcast", "broadcast"},
-                                                                                 {"reduce", "reduce"},
-                                                                                 {"gather", "gather"},
-                                                                                 {"scatter", "scatter"}}};
+                                                                                  {"allgather", "all_gather"},
+                                                                                  {"reducescatter", "reduce_scatter"},
+                                                                                  {"alltoall", "alltoall"},
+                                                                                  {"sendrecv", "send"},
+                                                                                  {"send", "send"},
+                                                                                  {"sendreceive", "send"},
+                                                                                  {"broadcast", "broadcast"},
+                                                                                  {"reduce", "reduce"},
+                                                                                  {"gather", "gather"},
+                                                                                  {"scatter", "scatter"}}};
   for (const auto& [given, name] : kNames)
     if (letters == given) return name;
   return "";
@@ -201,7 +201,8 @@ double number_of(const Json& object, const char* key) {
 }
 
 std::string text_of(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) && object.at(key).is_string() ? object.at(key).get<std::string>() : "";
+  return object.is_object() && object.contains(key) && object.at(key).is_string() ? object.at(key).get<std::string>()
+                                                                                  : "";
 }
 
 /// One row of JSON as the scanner would have read it, so that both formats are classified alike.
@@ -230,7 +231,8 @@ RawRow raw_row(const Json& result, const Json& out_of_place, const Json& in_plac
   return raw;
 }
 
-void add_table(NcclTestsFile& out, CollectiveTable table, std::vector<RawRow> raws, const std::string& named, int ranks) {
+void add_table(NcclTestsFile& out, CollectiveTable table, std::vector<RawRow> raws, const std::string& named,
+               int ranks) {
   std::erase_if(raws, [](const RawRow& raw) { return raw.row.size <= 0 || !(raw.row.out_of_place_s > 0); });
   if (raws.empty()) return;
   std::stable_sort(raws.begin(), raws.end(), [](const auto& a, const auto& b) { return a.row.size < b.row.size; });

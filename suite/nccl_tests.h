@@ -59,8 +59,8 @@ struct NcclTestsFile {
 /// `text` is the content of `file`; `file` is used in messages only.
 NcclTestsFile read_nccl_tests(std::string_view text, const std::string& file);
 
-/// Summaries: a heading line naming the columns op, ranks, size (bytes) and busbw (GB/s), optionally nodes, in any order,
-/// then one row a line. '#' starts a comment. Throws Error (config) with every bad line.
+/// Summaries: a heading line naming the columns op, ranks, size (bytes) and busbw (GB/s), optionally nodes, in any
+/// order, then one row a line. '#' starts a comment. Throws Error (config) with every bad line.
 NcclTestsFile read_collective_csv(std::string_view text, const std::string& file);
 
 /// busbw = algbw x factor (nccl-tests PERFORMANCE.md).

@@ -56,8 +56,9 @@ NcclTestsFile read_collective_csv(std::string_view text, const std::string& file
         if (std::find(kColumns.begin(), kColumns.end(), cells[i]) != kColumns.end()) column[cells[i]] = i;
       for (std::size_t i = 0; i < 4; ++i) {
         if (!column.contains(kColumns[i]))
-          problems.push_back({file, where, kColumns[i], "the heading has no such column",
-                              "name the columns in the first line: op,ranks,size,busbw (size in bytes, busbw in GB/s)"});
+          problems.push_back(
+              {file, where, kColumns[i], "the heading has no such column",
+               "name the columns in the first line: op,ranks,size,busbw (size in bytes, busbw in GB/s)"});
       }
       if (!problems.empty()) throw Error(problems);
       continue;
@@ -74,11 +75,13 @@ NcclTestsFile read_collective_csv(std::string_view text, const std::string& file
                           "use all_reduce, all_gather, reduce_scatter, alltoall, send, broadcast or reduce"});
     if (!parse(cell("ranks"), ranks) || ranks != std::floor(ranks) || ranks < 2 || ranks > 1e6)
       problems.push_back({file, where, cell("ranks"), "ranks must be a whole number of 2 or more", "correct the line"});
-    if (!parse(cell("size"), size)) problems.push_back({file, where, cell("size"), "size must be bytes above 0", "correct the line"});
+    if (!parse(cell("size"), size))
+      problems.push_back({file, where, cell("size"), "size must be bytes above 0", "correct the line"});
     if (!parse(cell("busbw"), busbw))
       problems.push_back({file, where, cell("busbw"), "busbw must be GB/s above 0", "correct the line"});
     if (!cell("nodes").empty() && (!parse(cell("nodes"), nodes) || nodes != std::floor(nodes) || nodes > ranks))
-      problems.push_back({file, where, cell("nodes"), "nodes must be a whole number up to the ranks", "correct the line"});
+      problems.push_back(
+          {file, where, cell("nodes"), "nodes must be a whole number up to the ranks", "correct the line"});
     if (problems.size() > before) continue;
     CollectiveRow row;
     row.size = static_cast<std::int64_t>(size);

@@ -109,7 +109,8 @@ std::string cleaned(std::string_view line) {
   if (start < out.size() && out[start] == '[') {  // mpirun --tag-output: [job,rank]<stdout>:
     const std::size_t end = out.find(">:", start);
     const std::size_t open = out.find("]<", start);
-    if (end != std::string::npos && open != std::string::npos && open < end && end - start < 40) return out.substr(end + 2);
+    if (end != std::string::npos && open != std::string::npos && open < end && end - start < 40)
+      return out.substr(end + 2);
   }
   std::size_t digits = start;
   while (digits < out.size() && out[digits] >= '0' && out[digits] <= '9') ++digits;
@@ -133,7 +134,8 @@ bool looks_like_row(const std::vector<std::string_view>& tokens) {
 }
 
 std::optional<RawRow> read_row(std::vector<std::string_view> tokens, const std::optional<Columns>& columns) {
-  if (tokens.size() >= 2 && is_clock(tokens.back()) && is_date(tokens[tokens.size() - 2])) tokens.resize(tokens.size() - 2);
+  if (tokens.size() >= 2 && is_clock(tokens.back()) && is_date(tokens[tokens.size() - 2]))
+    tokens.resize(tokens.size() - 2);
   if (!looks_like_row(tokens)) return std::nullopt;
   RawRow out;
   out.row.size = *whole(tokens[0]);
@@ -145,7 +147,8 @@ std::optional<RawRow> read_row(std::vector<std::string_view> tokens, const std::
     out.redop = tokens[at] == "none" || tokens[at] == "-" ? "" : std::string(tokens[at]);
     ++at;
   }
-  // Behind the words stand one or two halves of four numbers, or of eight with per-iteration columns, and perhaps a root.
+  // Behind the words stand one or two halves of four numbers, or of eight with per-iteration columns, and perhaps a
+  // root.
   std::size_t rest = tokens.size() - at;
   if (rest % 4 == 1) {
     const auto root = whole(tokens[at]);
@@ -211,8 +214,9 @@ void classify(CollectiveTable& table, const std::vector<RawRow>& rows, const std
   if (!named.empty())
     ops = {named};
   else if (multiple > 1)
-    ops = rooted ? std::vector<std::string>{"gather", "scatter"}
-                 : reduces ? std::vector<std::string>{"reduce_scatter"} : std::vector<std::string>{"all_gather", "alltoall"};
+    ops = rooted    ? std::vector<std::string>{"gather", "scatter"}
+          : reduces ? std::vector<std::string>{"reduce_scatter"}
+                    : std::vector<std::string>{"all_gather", "alltoall"};
   else
     ops = rooted ? std::vector<std::string>{reduces ? "reduce" : "broadcast"}
                  : std::vector<std::string>{reduces ? "all_reduce" : "send"};

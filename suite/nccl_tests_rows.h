@@ -26,9 +26,9 @@ std::optional<Columns> read_heading(const std::vector<std::string_view>& tokens)
 /// A data row with what classifies it.
 struct RawRow {
   CollectiveRow row;
-  std::string type, redop;                             ///< redop empty when absent, "none" or "-"
+  std::string type, redop;  ///< redop empty when absent, "none" or "-"
   int root = -1;
-  double algbw_low = 0, algbw_high = 0;                ///< bytes/s, bounds by the printed digits
+  double algbw_low = 0, algbw_high = 0;  ///< bytes/s, bounds by the printed digits
   double busbw_low = 0, busbw_high = 0;
   double time_low = 0, time_high = 0;                  ///< s
   std::vector<std::array<double, 6>> in_place_bounds;  ///< the same six of the in-place half, when it has numbers

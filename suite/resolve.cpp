@@ -53,6 +53,10 @@ Part load(const std::string& name, const Json& value, const std::string& said_by
     return part;
   }
   part.json = parse_json_file(file);
+  if (name == "hardware") {  // while the folder of the profile it may be based on is known
+    part.json = resolve_profile(part.json, file, problems);
+    part.json.erase("based_on");
+  }
   part.file = root.shorten(file);
   part.found = true;
   return part;

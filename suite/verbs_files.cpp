@@ -32,7 +32,7 @@ FileKind kind_of(const Json& json) {
   if (json.contains("select")) return FileKind::suite;
   if (json.contains("run_id")) return FileKind::result;
   if (json.contains("fused_bias_gelu")) return FileKind::stack;
-  if (json.contains("gpu")) return FileKind::hardware;
+  if (json.contains("gpu") || json.contains("based_on")) return FileKind::hardware;
   if (json.contains("layers")) return FileKind::model;
   return FileKind::unknown;
 }

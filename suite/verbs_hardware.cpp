@@ -1,6 +1,7 @@
 // hardware list and show: the profiles there are, and every constant of one with where it comes from.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "engine/device/sim/hardware.h"
@@ -16,7 +17,7 @@ namespace {
 
 /// One constant, flattened for a table.
 struct Constant {
-  std::string key, value, unit, range, source, rows, error, remark;
+  std::string key, value, range, source, rows, error, held_back, remark;
 };
 
 std::string scalar(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
@@ -31,18 +32,20 @@ std::string range_text(const Json& range) {
   return text;
 }
 
-std::string error_text(const Json& node) {
-  if (!node.contains("fit_error") || !node["fit_error"].is_object()) return "";
-  const Json& error = node["fit_error"];
-  if (!error.contains("median") || !error.contains("p90")) return "";
-  return format_percent(error["median"].get<double>(), 2) + " | " + format_percent(error["p90"].get<double>(), 2);
+std::string error_text(const Json& errors) {
+  if (!errors.is_object() || !errors.contains("median") || !errors.contains("p90")) return "";
+  return format_percent(errors["median"].get<double>(), 2) + " | " + format_percent(errors["p90"].get<double>(), 2);
 }
 
 void provenance(const Json& node, Constant& out) {
   if (node.contains("source")) out.source = scalar(node["source"]);
   if (node.contains("range")) out.range = range_text(node["range"]);
   if (node.contains("rows")) out.rows = scalar(node["rows"]);
-  out.error = error_text(node);
+  out.error = error_text(node.contains("fit_error") ? node["fit_error"] : node);
+  if (node.contains("held_back")) {
+    out.held_back = error_text(node["held_back"]);
+    if (node["held_back"].contains("rows")) out.held_back += " of " + scalar(node["held_back"]["rows"]);
+  }
   if (node.contains("status") && node["status"] == "proxy") out.remark = "proxy: ";
   for (const char* key : {"reason", "note"})
     if (node.contains(key)) out.remark += scalar(node[key]);
@@ -50,49 +53,43 @@ void provenance(const Json& node, Constant& out) {
 
 /// Fields of an entry of a list, but for its provenance: "op all_reduce, ranks 8, busbw 517".
 std::string entry_text(const Json& entry) {
+  static const std::vector<std::string> kElsewhere = {"source", "rows", "status", "reason", "note", "median", "p90"};
   std::string text;
   for (const auto& [key, value] : entry.items()) {
-    if (!value.is_primitive() || key == "source" || key == "rows" || key == "status" || key == "reason" || key == "note")
+    const bool pass = value.is_object() && !value.contains("median");
+    if (std::find(kElsewhere.begin(), kElsewhere.end(), key) != kElsewhere.end() || (!value.is_primitive() && !pass))
       continue;
-    text += (text.empty() ? "" : ", ") + key + " " + scalar(value);
+    text += (text.empty() ? "" : ", ") + key + " " + (pass ? "(" + entry_text(value) + ")" : scalar(value));
   }
   return text;
+}
+
+Constant constant_of(const std::string& key, const std::string& value, const Json& node) {
+  Constant constant;
+  constant.key = key;
+  constant.value = value;
+  provenance(node, constant);
+  return constant;
 }
 
 /// Every object with a value or a source is a constant; every entry of a list of objects too.
 void flatten(const Json& node, const std::string& key, std::vector<Constant>& out) {
   if (!node.is_object()) return;
   if (node.contains("value")) {
-    Constant constant;
-    constant.key = key;
-    constant.value = scalar(node["value"]);
-    if (node.contains("unit")) constant.unit = scalar(node["unit"]);
-    provenance(node, constant);
-    out.push_back(std::move(constant));
+    const std::string unit = node.contains("unit") ? " " + scalar(node["unit"]) : "";
+    out.push_back(constant_of(key, scalar(node["value"]) + unit, node));
     return;
   }
-  if (node.contains("source") && node["source"].is_string()) {
-    Constant constant;
-    constant.key = key;
-    constant.value = entry_text(node);
-    provenance(node, constant);
-    out.push_back(std::move(constant));
-  }
+  if (node.contains("source") && node["source"].is_string()) out.push_back(constant_of(key, entry_text(node), node));
   for (const auto& [name, child] : node.items()) {
     const std::string path = key.empty() ? name : key + "." + name;
-    if (name == "sources" || name == "fit_error") continue;
-    if (child.is_array()) {
-      for (std::size_t i = 0; i < child.size(); ++i) {
-        if (!child[i].is_object()) continue;
-        Constant constant;
-        constant.key = path + "[" + std::to_string(i) + "]";
-        constant.value = entry_text(child[i]);
-        provenance(child[i], constant);
-        out.push_back(std::move(constant));
-      }
-    } else {
+    if (name == "fit_error" || name == "held_back") continue;
+    if (!child.is_array()) {
       flatten(child, path, out);
+      continue;
     }
+    for (const Json& entry : child)
+      if (entry.is_object()) out.push_back(constant_of(path, entry_text(entry), entry));
   }
 }
 
@@ -145,7 +142,8 @@ int verb_hardware_list(const HardwareRequest& request) {
                     {"nic_bandwidth", p.nic_bandwidth}});
     table.add({name, p.gpu, std::to_string(p.gpus_per_node), format_bytes(memory),
                significant(peak16(p) / 1e12, 4) + " TFLOP/s",
-               p.nvlink_bandwidth > 0 ? significant(p.nvlink_bandwidth / 1e9) + " GB/s" : "–", network_text(p), p.title});
+               p.nvlink_bandwidth > 0 ? significant(p.nvlink_bandwidth / 1e9) + " GB/s" : "–", network_text(p),
+               p.title});
   }
   if (request.json)
     fmt::print("{}\n", json.dump(2));
@@ -163,22 +161,32 @@ int verb_hardware_show(const HardwareRequest& request) {
     return kExitPass;
   }
   fmt::print("{}: {}, {}\n\n", profile.name, profile.title, profile.gpu);
-  std::vector<Constant> constants;
-  flatten(profile.raw, "", constants);
-  TextTable table({{"constant", TextTable::left},
-                   {"value", TextTable::left, 78},
-                   {"unit", TextTable::left},
-                   {"range"},
-                   {"source", TextTable::left, 40},
-                   {"rows"},
-                   {"median | p90 error"}});
-  for (const Constant& c : constants) table.add({c.key, c.value, c.unit, c.range, c.source, c.rows, c.error});
-  fmt::print("{}", table.text(0, plain, {}, [&](std::size_t row) { return constants[row].remark; }));
+  // A heading for each part of the file, so that names fit beside their values.
+  std::vector<std::pair<std::string, std::vector<Constant>>> parts = {{"machine", {}}};
+  for (const auto& [key, node] : profile.raw.items()) {
+    if (key == "sources") continue;
+    const bool single = node.is_object() && node.contains("value");
+    if (!single) parts.push_back({key, {}});
+    flatten(node, single ? key : "", single ? parts.front().second : parts.back().second);
+  }
+  for (const auto& [heading, constants] : parts) {
+    if (constants.empty()) continue;
+    TextTable table({{heading, TextTable::left},
+                     {"value", TextTable::left},
+                     {"range"},
+                     {"source", TextTable::left, 24},
+                     {"rows"},
+                     {"median | p90"},
+                     {"held back"}});
+    for (const Constant& c : constants) table.add({c.key, c.value, c.range, c.source, c.rows, c.error, c.held_back});
+    fmt::print("{}\n", table.text(0, plain, {}, [&list = constants](std::size_t row) { return list[row].remark; }));
+  }
   if (profile.raw.contains("sources")) {
-    fmt::print("\nsources\n");
+    fmt::print("sources\n");
     for (const auto& [key, text] : profile.raw["sources"].items()) {
       const std::vector<std::string> lines = wrap(scalar(text), 92);
-      for (std::size_t i = 0; i < lines.size(); ++i) fmt::print("  {}  {}\n", pad_right(i == 0 ? key : "", 18), lines[i]);
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        fmt::print("  {}  {}\n", pad_right(i == 0 ? key : "", 18), lines[i]);
     }
   }
   return kExitPass;

@@ -63,8 +63,13 @@ class Curves {
     const std::string name(name_of(type_));
     PlotChart square{"Matrix product by size", "m = n = k, " + name, "m", "share of dense peak", false, false, {}};
     PlotChart inner{"Matrix product by k", "m = n = 4096, " + name, "k", "share of dense peak", false, false, {}};
-    PlotChart outer{"Matrix product by n", "m = k = 8192, " + name + ": what tensor parallelism cuts", "n",
-                    "share of dense peak", false, false, {}};
+    PlotChart outer{"Matrix product by n",
+                    "m = k = 8192, " + name + ": what tensor parallelism cuts",
+                    "n",
+                    "share of dense peak",
+                    false,
+                    false,
+                    {}};
     for (const auto& [rate, word] : {std::pair{GemmRate::burst, "burst"}, {GemmRate::sustained, "sustained"}}) {
       PlotCurve a{word, false, {}}, b = a, c = a;
       for (double at = 7; at <= 15.01; at += 0.125) {
@@ -80,14 +85,20 @@ class Curves {
     }
     PlotCurve accumulate{"sustained, fp32 accumulation", false, {}};
     for (const auto& [x, y] : std::vector(inner.curves.back().points))
-      accumulate.points.emplace_back(x, efficiency(4096, 4096, static_cast<std::int64_t>(x), GemmRate::sustained, true));
+      accumulate.points.emplace_back(x,
+                                     efficiency(4096, 4096, static_cast<std::int64_t>(x), GemmRate::sustained, true));
     inner.curves.push_back(std::move(accumulate));
     charts_.insert(charts_.end(), {square, inner, outer});
   }
 
   void attention() {
-    PlotChart chart{"Fused attention by sequence", "batch x sequence = 16k, hidden 2048, causal", "sequence", "TFLOP/s",
-                    false, false, {}};
+    PlotChart chart{"Fused attention by sequence",
+                    "batch x sequence = 16k, hidden 2048, causal",
+                    "sequence",
+                    "TFLOP/s",
+                    false,
+                    false,
+                    {}};
     for (const std::int64_t head : {64, 128}) {
       for (const bool backward : {false, true}) {
         PlotCurve curve{fmt::format("d {} {}", head, backward ? "backward" : "forward"), false, {}};
@@ -99,7 +110,8 @@ class Curves {
           shape.causal = true;
           shape.dims = {s, std::max<std::int64_t>(1, 16384 / s), 2048 / head, head};
           const double work = flops_of(shape) / 2;
-          curve.points.emplace_back(static_cast<double>(s), work / seconds_of(model_.compute(shape, Site::attention)) / 1e12);
+          curve.points.emplace_back(static_cast<double>(s),
+                                    work / seconds_of(model_.compute(shape, Site::attention)) / 1e12);
         }
         chart.curves.push_back(std::move(curve));
       }
@@ -108,8 +120,13 @@ class Curves {
   }
 
   void memory() {
-    PlotChart chart{"Memory-bound ops", "least bytes over time; rows of 4096", "bytes", "share of memory bandwidth", true,
-                    false, {}};
+    PlotChart chart{"Memory-bound ops",
+                    "least bytes over time; rows of 4096",
+                    "bytes",
+                    "share of memory bandwidth",
+                    true,
+                    false,
+                    {}};
     for (const OpKind kind : {OpKind::add, OpKind::gelu, OpKind::layernorm, OpKind::layernorm_backward, OpKind::softmax,
                               OpKind::dropout, OpKind::bias_dropout_add, OpKind::adamw}) {
       PlotCurve curve{std::string(name_of(kind)), false, {}};
@@ -140,8 +157,13 @@ class Curves {
     PlotChart ranks{"all_reduce inside a node", "by ranks", "bytes", "busbw, GB/s", true, false, {}};
     for (int n = 2; n <= hardware_.gpus_per_node; n *= 2)
       ranks.curves.push_back(busbw(fmt::format("{} GPUs", n), {"all_reduce", n, 1}));
-    PlotChart ops{"Collectives inside a node", fmt::format("{} GPUs", hardware_.gpus_per_node), "bytes", "busbw, GB/s",
-                  true, false, {}};
+    PlotChart ops{"Collectives inside a node",
+                  fmt::format("{} GPUs", hardware_.gpus_per_node),
+                  "bytes",
+                  "busbw, GB/s",
+                  true,
+                  false,
+                  {}};
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "send"})
       ops.curves.push_back(busbw(op, {op, hardware_.gpus_per_node, 1}));
     charts_.insert(charts_.end(), {ranks, ops});
@@ -149,11 +171,17 @@ class Curves {
 
   void across_nodes() {
     const int gpus = hardware_.gpus_per_node;
-    PlotChart nodes{"all_reduce across nodes", fmt::format("all {} GPUs of each node", gpus), "bytes", "busbw, GB/s", true,
-                    false, {}};
+    PlotChart nodes{"all_reduce across nodes",
+                    fmt::format("all {} GPUs of each node", gpus),
+                    "bytes",
+                    "busbw, GB/s",
+                    true,
+                    false,
+                    {}};
     for (const int n : {2, 4, 16, 64, 128})
       nodes.curves.push_back(busbw(fmt::format("{} nodes", n), {"all_reduce", n * gpus, n}));
-    PlotChart ops{"Collectives across 4 nodes", fmt::format("{} ranks", 4 * gpus), "bytes", "busbw, GB/s", true, false, {}};
+    PlotChart ops{
+        "Collectives across 4 nodes", fmt::format("{} ranks", 4 * gpus), "bytes", "busbw, GB/s", true, false, {}};
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "alltoall"})
       ops.curves.push_back(busbw(op, {op, 4 * gpus, 4}));
     ops.curves.push_back(busbw("send between two nodes", {"send", 2, 2}));
@@ -186,8 +214,7 @@ std::vector<PlotChart> model_charts(const HardwareProfile& hardware) { return Cu
 
 int verb_hardware_plot(const HardwareRequest& request) {
   std::vector<Violation> problems;
-  const std::string file =
-      DataRoot::find().locate(DataKind::hardware, request.name, "command line", "NAME", problems);
+  const std::string file = DataRoot::find().locate(DataKind::hardware, request.name, "command line", "NAME", problems);
   if (!problems.empty()) throw Error(problems);
   const HardwareProfile hardware = load_hardware(file);
   HardwarePage page{hardware.name, hardware.title, hardware.gpu, model_charts(hardware), {}, {}};

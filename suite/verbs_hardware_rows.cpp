@@ -77,7 +77,8 @@ class Reader {
         return;
       }
     }
-    const std::string line = text.substr(first == std::string::npos ? 0 : first, text.find('\n', first == std::string::npos ? 0 : first));
+    const std::string line =
+        text.substr(first == std::string::npos ? 0 : first, text.find('\n', first == std::string::npos ? 0 : first));
     const bool csv = line.find(',') != std::string::npos && line.find("busbw") != std::string::npos;
     read_collectives(csv ? read_collective_csv(text, file) : read_nccl_tests(text, file), file);
   }
@@ -130,7 +131,9 @@ class Reader {
     const double work = flops_of(shape);
     if (!(work > 0)) return leave_out("without a size");
     MeasuredRow out;
-    out.family = std::string(shape.accumulate ? "weight gradient " : batch > 1 ? "batched gemm " : "gemm ") +
+    out.family = std::string(shape.accumulate ? "weight gradient "
+                             : batch > 1      ? "batched gemm "
+                                              : "gemm ") +
                  std::string(name_of(type));
     out.source = text_of(row, "source");
     out.work = work;
@@ -360,9 +363,15 @@ std::vector<PlotChart> ratio_charts(const MeasuredRows& measured) {
     families[row.family][row.source].emplace_back(row.work, row.predicted / row.seconds);
   std::vector<PlotChart> out;
   for (auto& [family, sources] : families) {
-    const bool product = family.find("gemm") != std::string::npos || family.starts_with("weight") || family.starts_with("attention");
-    PlotChart chart{family + ": predicted over measured", "one dot a row; 1 is right, above 1 the model is slower",
-                    product ? "FLOP" : "bytes", "predicted / measured time", !product, true, {}};
+    const bool product =
+        family.find("gemm") != std::string::npos || family.starts_with("weight") || family.starts_with("attention");
+    PlotChart chart{family + ": predicted over measured",
+                    "one dot a row; 1 is right, above 1 the model is slower",
+                    product ? "FLOP" : "bytes",
+                    "predicted / measured time",
+                    !product,
+                    true,
+                    {}};
     for (auto& [source, dots] : sources) {
       PlotCurve curve{source, true, {}};
       const std::size_t stride = std::max<std::size_t>(1, div_ceil(dots.size() * sources.size(), kDots));

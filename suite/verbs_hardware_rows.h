@@ -1,7 +1,8 @@
 // Measured operator rows, read from the tables that --rows names, and what the model says about each.
 //
-// The kind of a JSON row is told by its keys: m, n, k: a matrix product; head_dim, seqlen: attention; op with us and rows:
-// a memory-bound op. Other files are nccl-tests output or CSV summaries of collectives. Formats: hardware plot --help.
+// The kind of a JSON row is told by its keys: m, n, k: a matrix product; head_dim, seqlen: attention; op with us and
+// rows: a memory-bound op. Other files are nccl-tests output or CSV summaries of collectives. Formats: hardware plot
+// --help.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ namespace benchsuite {
 struct MeasuredRow {
   std::string family;  ///< "gemm bf16", "attention fwd", "layernorm", "all_reduce", ...
   std::string source;
-  double work = 0;     ///< FLOP, or bytes
+  double work = 0;  ///< FLOP, or bytes
   double seconds = 0;
   double predicted = 0, predicted_sustained = 0;  ///< sustained: products only, 0 for the rest
 };

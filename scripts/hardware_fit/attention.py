@@ -72,6 +72,9 @@ class Occupancy:
         count = len(self.levels) + len(BLOCKS) - 1
         self.values = least_absolute(data, count, [(i, None, 1e-3) for i in range(count)])
         self.slowdown = self.values[len(self.levels):] + [0.0]
+        for i in reversed(range(len(BLOCKS) - 1)):  # fewer blocks never take longer than more
+            steepest = (1.0 - waves) * math.log(2) * (BLOCKS[i + 1] - BLOCKS[i])
+            self.slowdown[i] = min(self.slowdown[i], self.slowdown[i + 1] + 0.98 * steepest)
         self.report = split_errors(self, fitted, [r for r in rows if held_back(*r[:3])])
 
     def blocks(self, r):

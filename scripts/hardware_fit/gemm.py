@@ -3,8 +3,8 @@
 Source: the burst grid whose rates lie nearest to the sustained collection of the same GPU (vidur) on the shapes both
 have, all dimensions >= 1024 and above 60 GFLOP; where a GPU has one grid, that. The others are shown beside it.
 
-Form: time = outputs k / (peak e) * exp(S(waves, k) + N(n) + M(m)), S on a coarse grid of knots, N and M for narrow
-operands; outputs partly rounded up to whole waves of the best tile, by the share of 0, 1/4, 1/2, 3/4 that fits best
+Form: time = outputs k / (peak e) * exp(S(waves, k)), S on a coarse grid of knots (terms for narrow m and n were tried
+and gained nothing on held-back rows); outputs partly rounded up to whole waves of the best tile, by the share of 0, 1/4, 1/2, 3/4 that fits best
 (waves show on A100, hardly on Hopper and Blackwell). Knots at k = 64 continue the line in k through 512 and 1024: no
 table has shorter products. No fewer outputs and no shorter k may take longer than more: S is lowered where they would.
 Where kernels of 100 ms and more run slower than those of 0.3 to 3 ms, S comes from kernels of at most 3 ms, or less where
@@ -32,8 +32,6 @@ TILES = ((256, 256, 0.97), (256, 128, 1.0), (128, 256, 1.0), (192, 128, 0.97), (
          (256, 64, 0.88), (64, 256, 0.88), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.65))
 WAVES = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # log2 of outputs / (128 x 128 x SMs)
 DEPTHS = tuple(math.log2(k) for k in (512, 1024, 2048, 8192, 65536))
-NARROW_N = tuple(math.log2(n) for n in (512, 768, 1024, 2048, 4096))
-NARROW_M = tuple(math.log2(m) for m in (1024, 2048, 8192))
 TIE_ROUNDED = 300.0
 BANDS = (1e-4, 3e-4, 1e-3, 3e-3)
 LONG = (-3.0, -2.5, -2.0, -1.0)
@@ -78,22 +76,16 @@ class Surface:
         m, n, k = row[:3]
         waves = hat(WAVES, math.log2(m * n / (16384.0 * self.gpu["sms"])))
         depth = hat(DEPTHS, math.log2(k))
-        out = [(i * len(WAVES) + j, a * b) for i, a in depth for j, b in waves]
-        first = len(WAVES) * len(DEPTHS)
-        for knots, value in ((NARROW_N, n), (NARROW_M, m)):
-            out += [(first + i, a) for i, a in hat(knots, math.log2(value)) if i < len(knots) - 1]
-            first += len(knots) - 1
-        return out
+        return [(i * len(WAVES) + j, a * b) for i, a in depth for j, b in waves]
 
     def fit(self, rows):
-        count = len(WAVES) * len(DEPTHS) + len(NARROW_N) + len(NARROW_M) - 2
+        count = len(WAVES) * len(DEPTHS)
         # Where waves are rounded, what is left must not follow the grid's own steps.
         smooth = TIE_ROUNDED if self.wave_share else 0.02
         ties = [(i * len(WAVES) + j, i * len(WAVES) + j + 1, smooth) for i in range(len(DEPTHS)) for j in
                 range(len(WAVES) - 1)]
         ties += [(i * len(WAVES) + j, (i + 1) * len(WAVES) + j, 0.02) for i in range(len(DEPTHS) - 1) for j in
                  range(len(WAVES))]
-        ties += [(i, None, 0.02) for i in range(len(WAVES) * len(DEPTHS), count)]
         data = [(self.terms(row), math.log(row[-1] / self.at_peak(row))) for row in rows]
         self.values = least_absolute(data, count, ties)
         self.flatten()
@@ -102,13 +94,7 @@ class Surface:
 
     def flatten(self):
         """Lowers the surface where fewer outputs or a shorter k would take longer than more."""
-        narrow = 0.0
-        first = len(WAVES) * len(DEPTHS)
-        for knots in (NARROW_N, NARROW_M):
-            line = self.values[first:first + len(knots) - 1] + [0.0]
-            first += len(knots) - 1
-            narrow = max([narrow] + [(line[i] - line[i + 1]) / (knots[i + 1] - knots[i]) for i in range(len(knots) - 1)])
-        steepest = (1.0 - self.wave_share) * math.log(2) - narrow
+        steepest = 0.99 * (1.0 - self.wave_share) * math.log(2)
         for i in reversed(range(len(DEPTHS))):
             for j in reversed(range(len(WAVES))):
                 at = i * len(WAVES) + j
@@ -148,17 +134,13 @@ class Surface:
             shallow.append(math.log((start + 64 * slope) / 64))
         for j in reversed(range(len(WAVES) - 1)):
             shallow[j] = min(shallow[j], shallow[j + 1] + self.steepest * (WAVES[j + 1] - WAVES[j]))
-        n0 = len(WAVES) * len(DEPTHS)
-        m0 = n0 + len(NARROW_N) - 1
 
         def plain(values):
-            return [rounded(v, 3) if abs(v) >= 5e-4 else 0.0 for v in values]
+            return [round(v, 4) + 0.0 for v in values]
 
         out = {"efficiency": math.exp(-best), "surface": {
             "log2_waves": list(WAVES), "log2_k": [6.0] + [rounded(k, 6) for k in DEPTHS],
-            "slowdown": [plain([v - best for v in line]) for line in [shallow] + grid]},
-            "narrow_n": {"log2_n": [rounded(n, 6) for n in NARROW_N], "slowdown": plain(self.values[n0:m0]) + [0.0]},
-            "narrow_m": {"log2_m": [rounded(m, 6) for m in NARROW_M], "slowdown": plain(self.values[m0:]) + [0.0]}}
+            "slowdown": [plain([v - best for v in line]) for line in [shallow] + grid]}}
         if self.long:
             out["long_kernel"] = {"log10_s": list(LONG), "slowdown": plain(self.long)}
         if self.wave_share:

@@ -75,11 +75,18 @@ void waterfall(Page& page, const VariantComparison& pair) {
   bar(pair.from, view.scale.text(view.from), 0, pair.waterfall->from_s, "whole", "");
   at = pair.waterfall->from_s;
   for (const WaterfallView::Row& row : view.rows) {
+    if (row.ticks == 0) continue;  // named below
     bar(row.name, view.scale.text(row.ticks, true), at, at + row.seconds, row.seconds > 0 ? "up" : "down", row.explanation);
     at += row.seconds;
   }
   bar(pair.to, view.scale.text(view.to), 0, pair.waterfall->to_s, "whole", "");
-  page.raw("</div></div>");
+  page.raw("</div>");
+  if (const std::string unchanged = unchanged_parts(view); !unchanged.empty()) {
+    page.raw("<p class=\"soft small\">unchanged: ");
+    page.text(unchanged);
+    page.raw("</p>");
+  }
+  page.raw("</div>");
 }
 
 void facts(Page& page, const Comparison& comparison) {
@@ -131,7 +138,7 @@ std::string compare_html(const Comparison& comparison) {
       page.text(ratio_text(*pair.ratio));
       page.raw("</p>");
     }
-    if (pair.waterfall) waterfall(page, pair);
+    if (pair.waterfall && pair.waterfall->from_s != pair.waterfall->to_s) waterfall(page, pair);
     metrics_table(page, pair);
   }
   page.raw("</main></body></html>\n");

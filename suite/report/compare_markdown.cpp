@@ -20,7 +20,7 @@ void pair_section(const VariantComparison& pair, std::string& text) {
                         value(change.to, change.unit), change_text(change), threshold_text(change), name_of(change.change),
                         note, change.gates ? "yes" : "no");
   }
-  if (!pair.waterfall) return;
+  if (!pair.waterfall || pair.waterfall->from_s == pair.waterfall->to_s) return;
   const WaterfallView view = view_of(*pair.waterfall);
   text += "\n| why | time |\n|---|--:|\n";
   text += fmt::format("| **{}** | **{}** |\n", markdown_escape(pair.from), view.scale.text(view.from));

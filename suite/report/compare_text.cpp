@@ -46,13 +46,24 @@ std::string waterfall_text(const Waterfall& waterfall) {
     text += fmt::format("    {}  {}\n", pad_right(clip(one_line(name), 32), 32), pad_left(time, 14));
   };
   row(waterfall.from, view.scale.text(view.from));
-  for (const WaterfallView::Row& part : view.rows) row(part.name, view.scale.text(part.ticks, true));
+  for (const WaterfallView::Row& part : view.rows) {
+    if (part.ticks != 0) row(part.name, view.scale.text(part.ticks, true));
+  }
   row(waterfall.to, view.scale.text(view.to));
+  if (const std::string unchanged = unchanged_parts(view); !unchanged.empty()) {
+    add_wrapped(text, "unchanged: " + unchanged, "    ", "      ");
+  }
   return text;
 }
 
+/// Nothing to look at: one line says so.
+bool is_unchanged(const VariantComparison& pair) {
+  return !pair.ratio && std::all_of(pair.metrics.begin(), pair.metrics.end(),
+                                    [](const MetricChange& change) { return change.change == Change::same && change.relative == 0; });
+}
+
 std::string metrics_text(const VariantComparison& pair, bool colour) {
-  TextTable table({{"metric", TextTable::left}, {"A"}, {"B"}, {"Δ"}, {"noise and effect floor", TextTable::left, 34},
+  TextTable table({{"metric", TextTable::left}, {"A"}, {"B"}, {"Δ"}, {"noise and effect floor", TextTable::left, 48},
                    {"verdict", TextTable::left}});
   for (const MetricChange& change : pair.metrics) {
     table.add({change.name + (change.gates ? "" : " *"), value(change.from, change.unit), value(change.to, change.unit),
@@ -109,10 +120,16 @@ std::string compare_text(const Comparison& comparison, bool colour) {
   bool derived = false;
   for (const VariantComparison& pair : comparison.variants) {
     text += "\n" + paint(fmt::format("{}: {} → {}", one_line(pair.case_id), one_line(pair.from), one_line(pair.to)), "1", colour) + "\n";
+    if (is_unchanged(pair)) {
+      const MetricChange& first = pair.metrics.front();
+      text += fmt::format("  all {} metrics are the same, {} {} ({})\n", pair.metrics.size(), first.name,
+                          value(first.to, first.unit), threshold_text(first));
+      continue;
+    }
     text += metrics_text(pair, colour);
     derived = derived || std::any_of(pair.metrics.begin(), pair.metrics.end(), [](const MetricChange& c) { return !c.gates; });
     if (pair.ratio) add_wrapped(text, ratio_text(*pair.ratio), "  ", "    ");
-    if (pair.waterfall) text += waterfall_text(*pair.waterfall);
+    if (pair.waterfall && pair.waterfall->from_s != pair.waterfall->to_s) text += waterfall_text(*pair.waterfall);
   }
   text += "\n";
   if (derived) text += "  * shown, never decides: it follows from the step, or says how rather than how well\n";

@@ -64,12 +64,14 @@ void axis_ticks(Page& page, const Scale& scale, bool horizontal, bool bytes) {
     const std::string text = tick == 0 ? "0" : tick_text(tick, bytes);
     if (horizontal) {
       const double x = x_of(scale, tick);
-      page.add("<line class=grid x1={0:.1f} x2={0:.1f} y1={1} y2={2} /><text x={0:.1f} y={3} text-anchor=middle>{4}</text>", x,
-               kTop, kHeight - kBottom, kHeight - kBottom + 14, text);
+      page.add(
+          "<line class=grid x1={0:.1f} x2={0:.1f} y1={1} y2={2} /><text x={0:.1f} y={3} text-anchor=middle>{4}</text>",
+          x, kTop, kHeight - kBottom, kHeight - kBottom + 14, text);
     } else {
       const double y = y_of(scale, tick);
-      page.add("<line class=grid x1={1} x2={2} y1={0:.1f} y2={0:.1f} /><text x={3} y={4:.1f} text-anchor=end>{5}</text>", y, kLeft,
-               kWidth - kRight, kLeft - 6, y + 4, text);
+      page.add(
+          "<line class=grid x1={1} x2={2} y1={0:.1f} y2={0:.1f} /><text x={3} y={4:.1f} text-anchor=end>{5}</text>", y,
+          kLeft, kWidth - kRight, kLeft - 6, y + 4, text);
     }
   }
 }
@@ -110,9 +112,11 @@ void draw(Page& page, const PlotChart& chart) {
   page.add("<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">", kWidth, kHeight, html_escape(chart.title));
   axis_ticks(page, x, true, chart.x_bytes);
   axis_ticks(page, y, false, false);
-  page.add("<text x={:.0f} y={} text-anchor=middle>{}</text><text x=12 y={:.0f} text-anchor=middle transform=\"rotate(-90 12 {:.0f})\">{}</text>",
-           (kLeft + kWidth - kRight) / 2, kHeight - 6, html_escape(chart.x_title), (kTop + kHeight - kBottom) / 2,
-           (kTop + kHeight - kBottom) / 2, html_escape(chart.y_title));
+  page.add(
+      "<text x={:.0f} y={} text-anchor=middle>{}</text><text x=12 y={:.0f} text-anchor=middle transform=\"rotate(-90 "
+      "12 {:.0f})\">{}</text>",
+      (kLeft + kWidth - kRight) / 2, kHeight - 6, html_escape(chart.x_title), (kTop + kHeight - kBottom) / 2,
+      (kTop + kHeight - kBottom) / 2, html_escape(chart.y_title));
   for (std::size_t i = 0; i < chart.curves.size(); ++i) {
     const PlotCurve& curve = chart.curves[i];
     if (curve.dots) {
@@ -152,7 +156,8 @@ void errors_table(Page& page, const HardwarePage& hardware) {
       page.text(e.source);
       page.raw("<td class=l>");
       page.text(e.rate);
-      page.add("<td>{}<td>{}<td>{}<td>{}</tr>", e.rows, format_percent(e.median), format_percent(e.p90), significant(e.bias));
+      page.add("<td>{}<td>{}<td>{}<td>{}</tr>", e.rows, format_percent(e.median), format_percent(e.p90),
+               significant(e.bias));
     }
     page.raw("</table></div>");
   }
@@ -170,7 +175,9 @@ void errors_table(Page& page, const HardwarePage& hardware) {
 
 std::string hardware_html(const HardwarePage& hardware) {
   Page page;
-  page.raw("<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\"><title>");
+  page.raw(
+      "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width,initial-scale=1\"><title>");
   page.text(hardware.name + ": hardware profile");
   page.raw("</title><style>");
   page.raw(html::style_sheet());
@@ -182,8 +189,9 @@ std::string hardware_html(const HardwarePage& hardware) {
   page.text(hardware.name);
   page.raw("</h1><p class=soft>");
   page.text(hardware.title + "; " + hardware.gpu);
-  page.raw("</p><p class=soft>Curves are the model's times of single operators, alone on the machine. Constants with their "
-           "sources: <code>benchsuite hardware show ");
+  page.raw(
+      "</p><p class=soft>Curves are the model's times of single operators, alone on the machine. Constants with their "
+      "sources: <code>benchsuite hardware show ");
   page.text(hardware.name);
   page.raw("</code></p>");
   errors_table(page, hardware);
@@ -194,8 +202,9 @@ std::string hardware_html(const HardwarePage& hardware) {
 }
 
 Json hardware_page_json(const HardwarePage& hardware) {
-  Json out = {{"schema_version", 1}, {"kind", "hardware curves"}, {"name", hardware.name}, {"title", hardware.title},
-              {"gpu", hardware.gpu}, {"charts", Json::array()},   {"errors", Json::array()}, {"left_out", hardware.left_out}};
+  Json out = {{"schema_version", 1},     {"kind", "hardware curves"},    {"name", hardware.name},
+              {"title", hardware.title}, {"gpu", hardware.gpu},          {"charts", Json::array()},
+              {"errors", Json::array()}, {"left_out", hardware.left_out}};
   for (const PlotChart& chart : hardware.charts) {
     Json curves = Json::array();
     for (const PlotCurve& curve : chart.curves) {
@@ -203,13 +212,22 @@ Json hardware_page_json(const HardwarePage& hardware) {
       for (const auto& [x, y] : curve.points) points.push_back({x, y});
       curves.push_back({{"name", curve.name}, {"dots", curve.dots}, {"points", points}});
     }
-    out["charts"].push_back({{"title", chart.title},     {"note", chart.note},       {"x_title", chart.x_title},
-                             {"y_title", chart.y_title}, {"x_bytes", chart.x_bytes}, {"log_y", chart.log_y},
+    out["charts"].push_back({{"title", chart.title},
+                             {"note", chart.note},
+                             {"x_title", chart.x_title},
+                             {"y_title", chart.y_title},
+                             {"x_bytes", chart.x_bytes},
+                             {"log_y", chart.log_y},
                              {"curves", curves}});
   }
   for (const RowErrors& e : hardware.errors) {
-    out["errors"].push_back({{"family", e.family}, {"source", e.source}, {"rate", e.rate}, {"rows", e.rows},
-                             {"median", e.median}, {"p90", e.p90},       {"bias", e.bias}});
+    out["errors"].push_back({{"family", e.family},
+                             {"source", e.source},
+                             {"rate", e.rate},
+                             {"rows", e.rows},
+                             {"median", e.median},
+                             {"p90", e.p90},
+                             {"bias", e.bias}});
   }
   return out;
 }

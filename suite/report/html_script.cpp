@@ -15,6 +15,7 @@ const show=(x,unit)=>{if(x===null||x===undefined)return'none';if(typeof x!=='num
 const digits=7;if(unit==='share'||unit==='')return significant(x,digits)+(unit==='share'?' = '+significant(x*100,4)+' %':'');
 if(unit==='B'||unit==='bytes')return x.toLocaleString('en',{maximumFractionDigits:0})+' B'+
 (x>=1048576?' = '+significant(x/1073741824,4)+' GiB':'');
+if(unit.startsWith('FLOP')&&Math.abs(x)>=1e12)return significant(x/1e12,digits)+' T'+unit;
 if(unit==='1')return significant(x,digits);if(unit==='x')return significant(x,digits)+' ×';
 if(unit==='s'&&x!==0&&Math.abs(x)<1)return significant(x,digits)+' s = '+significant(x*1e3,4)+' ms';
 return(unit==='ps'?x.toLocaleString('en'):significant(x,digits))+' '+unit};

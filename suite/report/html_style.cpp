@@ -119,7 +119,7 @@ dialog .value{font-size:1.15rem;font-weight:650;margin:0 0 .7em;overflow-wrap:an
 dialog dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.4em 1.1em;margin:0}
 dialog dt{color:var(--soft)}dialog dd{margin:0;overflow-wrap:anywhere}dialog dl+dl{margin-top:.5em}
 dialog table{font-size:.85rem}dialog td{padding:.15em .8em .15em 0;white-space:normal;overflow-wrap:anywhere}
-dialog td button{text-decoration:underline dotted;text-underline-offset:.22em}
+dialog td button[data-q]{text-decoration:underline dotted;text-underline-offset:.22em}
 .comm{width:110px;margin-top:4px}.hid{--c:var(--mute);opacity:.5}
 .loss{display:grid;grid-template-columns:auto minmax(0,1fr);gap:2px 8px;font-size:.8rem;color:var(--soft)}
 .loss svg{width:100%;height:220px;border-left:1px solid var(--line);border-bottom:1px solid var(--line)}
@@ -144,6 +144,7 @@ footer dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1.2em;mar
 .stack .n,.fall .n{grid-column:1}.stack .v,.fall .v{grid-column:2}.stack .b,.fall .b{grid-column:1/-1}
 .stack .b{margin-bottom:5px}.fall .b{min-height:22px}
 .cards .bars{grid-template-columns:4.2em minmax(0,1fr) 5em}
+footer dl{grid-template-columns:minmax(0,1fr);gap:0}footer dd{margin-bottom:.35em;color:var(--ink)}
 dialog{padding:12px 14px}dialog dl{grid-template-columns:minmax(0,1fr);gap:.1em}dialog dd{margin-bottom:.5em}}
 @media print{.live .live-gantt{display:none}.live .still{display:block}dialog,#tip{display:none}
 body{background:#fff;font-size:10pt}main{max-width:none;padding:0}.scroll,.gantt{overflow:visible}

@@ -44,7 +44,7 @@ std::string failures(const Run& run) {
 
 std::string variants(const CaseResult& result) {
   std::string text =
-      "### Variants\n\n" + header({"variant", "step", "MFU", "HFU", "GPU busy", "bubble", "formula",
+      "### Variants\n\n" + header({"variant", "step", "tokens/s per GPU", "MFU", "HFU", "GPU busy", "bubble", "formula",
                                    "exposed tensor comm", "recompute", "peak memory", "capacity", "ratio"},
                                   1);
   const std::vector<std::optional<double>> ratios = step_ratios(result);
@@ -52,10 +52,10 @@ std::string variants(const CaseResult& result) {
     const VariantResult& v = result.variants[i];
     if (!(v.iteration_s > 0)) {
       text += row(
-          {markdown_escape(v.id), std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–"});
+          {markdown_escape(v.id), std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–", "–"});
       continue;
     }
-    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), v.mfu ? format_percent(*v.mfu) : "–",
+    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), significant(v.tokens_per_s_per_gpu), v.mfu ? format_percent(*v.mfu) : "–",
                  v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy), format_percent(v.bubble_share),
                  format_percent(v.bubble_formula_step),
                  format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
@@ -101,7 +101,7 @@ std::string waterfall(const Waterfall& fall) {
   return text + "\n";
 }
 
-std::string checks(const CaseResult& result) {
+std::string checks(const CaseResult& result, std::string_view device) {
   std::string rows, claims;
   for (const CheckResult& check : result.checks) {
     if (check.verdict == Verdict::shown) {
@@ -114,17 +114,22 @@ std::string checks(const CaseResult& result) {
       continue;
     }
     const int digits = digits_to_tell_apart(check);
-    rows += row({std::string(name_of(check.verdict)), markdown_escape(check.id),
+    const Sampling sampling = sampling_of(check, result);
+    std::string expected = format_range(check.pass_low, check.pass_high, check.unit, digits);
+    const std::string warn = format_range(check.warn_low, check.warn_high, check.unit, digits);
+    if (!warn.empty() && warn != expected) expected += " (warns within " + warn + ")";
+    const std::string delta = format_delta(check);
+    rows += row({markdown_escape(check.id),
                  check.value ? markdown_escape(format_in_unit(*check.value, check.unit, digits)) : "missing",
-                 markdown_escape(format_range(check.pass_low, check.pass_high, check.unit, digits)),
-                 markdown_escape(format_range(check.warn_low, check.warn_high, check.unit, digits)),
-                 markdown_escape(check.kind), markdown_escape(check.source)});
+                 expected.empty() ? "–" : markdown_escape(expected), delta.empty() ? "–" : delta,
+                 sampling.n > 0 ? fmt::to_string(sampling.n) : "–", format_spread(sampling, device),
+                 std::string(name_of(check.verdict)), markdown_escape(check.kind), markdown_escape(check.source)});
   }
   std::string text;
   if (!rows.empty()) {
     text +=
-        "### Expectations\n\n| verdict | expectation | value | pass | warn up to | kind | source "
-        "|\n|---|---|--:|--:|--:|---|---|\n" +
+        "### Expectations\n\n| expectation | measured | expected | Δ | n | spread | verdict | kind | source "
+        "|\n|---|--:|--:|--:|--:|--:|---|---|---|\n" +
         rows + "\n";
   }
   if (!claims.empty()) text += "### Claims (shown, never judged)\n\n" + claims + "\n";
@@ -162,11 +167,17 @@ std::string markdown_report(const Run& run) {
                         markdown_escape(result.title));
     for (const Waterfall& fall : result.waterfalls) text += waterfall(fall);
     if (!result.variants.empty()) text += variants(result);
-    text += checks(result);
+    text += checks(result, run.device);
     if (!result.method_note.empty()) text += "### Method\n\n" + sink_headings(result.method_note) + "\n";
   }
-  text += fmt::format("\n---\n\nbenchsuite {}, engine {}, host {}, {} to {}\n", markdown_escape(run.suite_version),
-                      markdown_escape(run.engine_commit), markdown_escape(run.host), run.started, run.ended);
+  const auto environment = environment_lines(run.environment);
+  if (!environment.empty()) text += "\n## Environment\n\n| name | value |\n|---|---|\n";
+  for (const auto& [name, value] : environment) text += row({markdown_escape(name), markdown_escape(value)});
+  text += fmt::format("\n---\n\nbenchsuite {}, engine {}", markdown_escape(run.suite_version),
+                      markdown_escape(run.engine_commit));
+  if (!run.host.empty()) text += ", host " + markdown_escape(run.host);
+  if (!run.started.empty()) text += fmt::format(", {} to {}", run.started, run.ended);
+  text += "\n";
   return text;
 }
 

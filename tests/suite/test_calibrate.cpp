@@ -87,7 +87,8 @@ std::string all_reduce_log(const std::vector<Measured>& rows) {
   return text;
 }
 
-Judgement judge(const std::vector<Measured>& rows, const HardwareProfile& hardware, const ReadingOptions& options = {}) {
+Judgement judge(const std::vector<Measured>& rows, const HardwareProfile& hardware,
+                const ReadingOptions& options = {}) {
   const NcclTestsFile file = read_nccl_tests(all_reduce_log(rows), "log");
   EXPECT_EQ(file.tables.size(), 1u);
   return judge_table(file.tables.at(0), options, &hardware);
@@ -165,7 +166,8 @@ TEST(Verdict, IpoibInsteadOfRdma) {
 }
 
 TEST(Verdict, SocketsOnSlingshot) {
-  // eth-cscs/cscs-docs, docs/software/communication/nccl.md: 2 nodes of 4 GH200, 4 x 200 Gb/s, without the network plugin.
+  // eth-cscs/cscs-docs, docs/software/communication/nccl.md: 2 nodes of 4 GH200, 4 x 200 Gb/s, without the network
+  // plugin.
   const Judgement judgement = judge({{8, 85.47, 0.00, 0.00},
                                      {16384, 108.7, 0.15, 0.26},
                                      {8388608, 2437.7, 3.44, 6.02},
@@ -178,9 +180,10 @@ TEST(Verdict, SocketsOnSlingshot) {
   EXPECT_EQ(judgement.reading.nodes, 2);
   EXPECT_THAT(judgement.notes, testing::Contains(HasSubstr("dip at 32.0 MiB")));
   // The same nodes as they should be.
-  EXPECT_EQ(first_code(judge({{8, 17.93, 0.00, 0.00}, {33554432, 686.5, 48.88, 85.54}, {134217728, 1916.4, 70.04, 122.57}},
-                             profile("dgx-h100", 4, 4, 24))),
-            "healthy");
+  EXPECT_EQ(
+      first_code(judge({{8, 17.93, 0.00, 0.00}, {33554432, 686.5, 48.88, 85.54}, {134217728, 1916.4, 70.04, 122.57}},
+                       profile("dgx-h100", 4, 4, 24))),
+      "healthy");
 }
 
 TEST(Verdict, CollapseAcrossRacks) {
@@ -244,9 +247,10 @@ TEST(Reading, AsksWhereTheDataCannotTell) {
 }
 
 TEST(Reading, ABrokenNodeIsNotTakenForManyHealthyOnes) {
-  // microsoft/superbenchmark tests/data, all_reduce on 8 A100 of one node: 235 GB/s; here at half of it. Eight nodes with
-  // one GPU each could reach 24 GB/s only: that this is more makes them no better an explanation.
-  const Judgement judgement = judge({{1 << 30, 16000, 67.11, 117.44}, {std::int64_t{1} << 33, 127792, 67.22, 117.63}}, a100());
+  // microsoft/superbenchmark tests/data, all_reduce on 8 A100 of one node: 235 GB/s; here at half of it. Eight nodes
+  // with one GPU each could reach 24 GB/s only: that this is more makes them no better an explanation.
+  const Judgement judgement =
+      judge({{1 << 30, 16000, 67.11, 117.44}, {std::int64_t{1} << 33, 127792, 67.22, 117.63}}, a100());
   EXPECT_EQ(first_code(judgement), "half-bandwidth");
   EXPECT_EQ(judgement.reading.nodes, 1);
 }

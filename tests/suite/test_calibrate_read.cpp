@@ -31,10 +31,13 @@ const char* const kNew =
     "#  Rank  3 Group  0 Pid 103 on node02 device  1 [0000:3b:00] NVIDIA H100 80GB HBM3\n"
     "#\n"
     "#                                                              out-of-place                       in-place\n"
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+    "#wrong\n"
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n"
-    "     1048576        262144     float     sum      -1    40.00   26.21   39.32      0    50.00   20.97   31.46      0\n"
-    "     2097152        524288     float     sum      -1    60.00   34.95   52.43      3    55.00   38.13   57.20      0\n"
+    "     1048576        262144     float     sum      -1    40.00   26.21   39.32      0    50.00   20.97   31.46     "
+    " 0\n"
+    "     2097152        524288     float     sum      -1    60.00   34.95   52.43      3    55.00   38.13   57.20     "
+    " 0\n"
     "# Out of bounds values : 1 FAILED\n"
     "# Avg bus bandwidth    : 45.1\n";
 
@@ -72,26 +75,31 @@ TEST(NcclTests, OldLayoutWithALogLineInside) {
 
 TEST(NcclTests, TheRowsAloneTellAllGatherFromAllReduce) {
   // size = 16 x count x 4 bytes: 16 ranks, and no reduction: all_gather or alltoall.
-  const CollectiveTable gather =
-      only_table("  1073741824      16777216     float  none      -1   3265.0  328.86  308.31      0   3260.0  329.37  308.78    N/A\n");
+  const CollectiveTable gather = only_table(
+      "  1073741824      16777216     float  none      -1   3265.0  328.86  308.31      0   3260.0  329.37  308.78    "
+      "N/A\n");
   EXPECT_THAT(gather.op_candidates, ElementsAre("all_gather", "alltoall"));
   EXPECT_EQ(gather.ranks_low, 16);
   EXPECT_TRUE(gather.ranks_known());
-  const CollectiveTable scatter =
-      only_table("  1073741824      16777216     float   sum      -1   3265.0  328.86  308.31      0   3260.0  329.37  308.78      0\n");
+  const CollectiveTable scatter = only_table(
+      "  1073741824      16777216     float   sum      -1   3265.0  328.86  308.31      0   3260.0  329.37  308.78     "
+      " 0\n");
   EXPECT_THAT(scatter.op_candidates, ElementsAre("reduce_scatter"));
-  const CollectiveTable broadcast =
-      only_table("  1073741824     268435456     float  none       0   3265.0  328.86  328.86      0   3260.0  329.37  329.37      0\n");
+  const CollectiveTable broadcast = only_table(
+      "  1073741824     268435456     float  none       0   3265.0  328.86  328.86      0   3260.0  329.37  329.37     "
+      " 0\n");
   EXPECT_THAT(broadcast.op_candidates, ElementsAre("broadcast"));
-  const CollectiveTable send =
-      only_table("  1073741824     268435456     float  none      -1   3265.0  328.86  328.86      0   3260.0  329.37  329.37    N/A\n");
+  const CollectiveTable send = only_table(
+      "  1073741824     268435456     float  none      -1   3265.0  328.86  328.86      0   3260.0  329.37  329.37    "
+      "N/A\n");
   EXPECT_THAT(send.op_candidates, ElementsAre("send"));
   EXPECT_FALSE(send.ranks_known());
 }
 
 TEST(NcclTests, PrintedDigitsBoundTheRanks) {
   // 2 (n - 1) / n = 1.97 or so: 64 ranks and their neighbours print alike.
-  const CollectiveTable table = only_table("   268435456     67108864     float   sum      122131   2.20   4.33  2e-06  122165  2.20  4.33  2e-06\n");
+  const CollectiveTable table = only_table(
+      "   268435456     67108864     float   sum      122131   2.20   4.33  2e-06  122165  2.20  4.33  2e-06\n");
   EXPECT_LE(table.ranks_low, 64);
   EXPECT_GT(table.ranks_high, 64);
   EXPECT_LT(table.ranks_high, 80);
@@ -108,27 +116,32 @@ TEST(NcclTests, PrintedDigitsBoundTheRanks) {
 }
 
 TEST(NcclTests, AContradictionInTheLastDigitDoesNotHideTheRanks) {
-  // 4294967296 / 42715.00 us is 100.5494 GB/s, and 188.53 of it would be 1.87500: true only for a time that was rounded.
-  const CollectiveTable table = only_table("4294967296 1073741824 float sum 42715.000 100.55 188.52 0 42677.000 100.64 188.70 0\n");
+  // 4294967296 / 42715.00 us is 100.5494 GB/s, and 188.53 of it would be 1.87500: true only for a time that was
+  // rounded.
+  const CollectiveTable table =
+      only_table("4294967296 1073741824 float sum 42715.000 100.55 188.52 0 42677.000 100.64 188.70 0\n");
   EXPECT_EQ(table.ranks_low, 16);
   EXPECT_EQ(table.ranks_high, 16);
 }
 
 TEST(NcclTests, WhatMayStandAroundARow) {
   const std::string row = "  1048576 262144 float sum -1 40.00 26.21 39.32 0 41.00 25.58 38.36 0";
-  const std::vector<std::string> same = {
-      row + "\n",
-      row + " 2026-03-01 10:11:12\n",                                                    // -S
-      "[1,0]<stdout>:" + row + "\n",                                                     // mpirun --tag-output
-      "0: " + row + "\n",                                                                // srun --label
-      "\x1b[32m" + row + "\x1b[0m\r\n",                                                  // colours, carriage return
-      "size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + row + "\n",  // '#' lost
-      "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min i_max "
-      "i_p99 i_cv%\n  1048576 262144 float sum -1 40.00 26.21 39.32 0 38 44 43 2.5 41.00 25.58 38.36 0 39 45 44 2.6\n",  // -I
-      "  1048576 262144 float sum -1 40.00 26.21 39.32 0 N/A N/A N/A N/A\n",
-      "  1048576 262144 float sum -1 40.00 26.21 39.32 0\n",                             // in place blank
-      "  1048576 262144 float sum 40.00 26.21 39.32 N/A 41.00 25.58 38.36 N/A\n",        // no root
-  };
+  const std::vector<std::string> same =
+      {
+          row + "\n",
+          row + " 2026-03-01 10:11:12\n",    // -S
+          "[1,0]<stdout>:" + row + "\n",     // mpirun --tag-output
+          "0: " + row + "\n",                // srun --label
+          "\x1b[32m" + row + "\x1b[0m\r\n",  // colours, carriage return
+          "size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + row + "\n",  // '#' lost
+          "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
+          "i_max "
+          "i_p99 i_cv%\n  1048576 262144 float sum -1 40.00 26.21 39.32 0 38 44 43 2.5 41.00 25.58 38.36 0 39 45 44 "
+          "2.6\n",  // -I
+          "  1048576 262144 float sum -1 40.00 26.21 39.32 0 N/A N/A N/A N/A\n",
+          "  1048576 262144 float sum -1 40.00 26.21 39.32 0\n",                       // in place blank
+          "  1048576 262144 float sum 40.00 26.21 39.32 N/A 41.00 25.58 38.36 N/A\n",  // no root
+      };
   for (const std::string& text : same) {
     const CollectiveTable table = only_table(text);
     SCOPED_TRACE(text);
@@ -163,7 +176,8 @@ TEST(NcclTests, ASecondRunStartsWhereSizesFallBack) {
 }
 
 TEST(NcclTests, JsonOfNcclTestsAndOfRccl) {
-  const CollectiveTable table = only_table(R"({"version": 3, "nccl_version": 22807, "args": ["/opt/all_gather_perf", "-J"],
+  const CollectiveTable table =
+      only_table(R"({"version": 3, "nccl_version": 22807, "args": ["/opt/all_gather_perf", "-J"],
     "config": {"devices": [{"rank": 0, "hostname": "a", "device_info": "GPU"}, {"rank": 1, "hostname": "b", "device_info": "GPU"}]},
     "results": [{"size": 1048576, "count": 131072, "type": "float", "redop": "none", "root": "-1",
       "out_of_place": {"time": 40.0, "alg_bw": 26.2144, "bus_bw": 13.1072, "nwrong": 0}, "in_place": {"time": 30.0}}],
@@ -187,7 +201,8 @@ TEST(NcclTests, JsonOfNcclTestsAndOfRccl) {
 
 TEST(CollectiveCsv, ReadsSummariesAndNamesEveryBadLine) {
   const NcclTestsFile file = read_collective_csv(
-      "# from a ticket\nbusbw, size, op, ranks, nodes\n180, 1073741824, all_reduce_perf, 16, 2\n13.1,1073741824,sendrecv,2,2\n",
+      "# from a ticket\nbusbw, size, op, ranks, nodes\n180, 1073741824, all_reduce_perf, 16, "
+      "2\n13.1,1073741824,sendrecv,2,2\n",
       "t.csv");
   ASSERT_EQ(file.tables.size(), 2u);
   const CollectiveTable& reduce = file.tables[0];

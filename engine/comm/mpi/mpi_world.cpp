@@ -215,6 +215,13 @@ class MpiWorld::State {
   std::vector<Group> groups_;
   std::vector<std::shared_ptr<MpiExchange>> pool_, active_;
   std::uint64_t completed_ = 0;
+  /// Of the exchange under way; here, because MPI still uses them when a failure is told.
+  struct {
+    Bytes own;
+    int size = 0;
+    std::vector<int> sizes, offsets;
+    Bytes all;
+  } exchange_;
 };
 
 MpiWorld::State::State() {
@@ -339,8 +346,11 @@ std::vector<Communicator::Bytes> MpiWorld::State::exchange(Bytes part) {
         },
         doing);
   };
-  const int size = narrow<int>(part.size());
-  std::vector<int> sizes(world), offsets(world);
+  auto& [own, size, sizes, offsets, all] = exchange_;
+  own = std::move(part);
+  size = narrow<int>(own.size());
+  sizes.resize(world);
+  offsets.resize(world);
   MPI_Request request = MPI_REQUEST_NULL;
   mpi_check(MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, host_, &request), "MPI_Iallgather");
   finish(request);
@@ -349,8 +359,8 @@ std::vector<Communicator::Bytes> MpiWorld::State::exchange(Bytes part) {
     offsets[i] = narrow<int>(total);
     total += sizes[i];
   }
-  Bytes all(static_cast<std::size_t>(narrow<int>(total)));
-  mpi_check(MPI_Iallgatherv(part.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, host_, &request),
+  all.resize(static_cast<std::size_t>(narrow<int>(total)));
+  mpi_check(MPI_Iallgatherv(own.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, host_, &request),
             "MPI_Iallgatherv");
   finish(request);
   std::vector<Bytes> parts;

@@ -168,8 +168,7 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   if (!gemm.surface.empty() && products > 0) {
     const double unit = kTileOutputs * hardware_.sm_count;
     math *= std::max(1.0, kFewestWaves * unit / outputs);
-    math *= std::exp(surface_at(gemm, std::log2(products / unit), std::log2(k)) + gemm.columns.at(std::log2(n)) +
-                     gemm.rows.at(std::log2(m)));
+    math *= std::exp(surface_at(gemm, std::log2(products / unit), std::log2(k)));
   }
   if (cast) math /= gemm.fp8_over_bf16;
   if (rate == GemmRate::sustained) {

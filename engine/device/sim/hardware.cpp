@@ -70,8 +70,6 @@ class ProfileReader : ProvenanceReader {
       });
     });
     section(gemm, "surface", false, [&](ObjectReader& surface) { read_surface(surface, model); });
-    section(gemm, "narrow_n", false, [&](ObjectReader& n) { model.columns = curve(n, "log2_n"); });
-    section(gemm, "narrow_m", false, [&](ObjectReader& m) { model.rows = curve(m, "log2_m"); });
     section(gemm, "long_kernel", false, [&](ObjectReader& slow) { model.long_kernel = curve(slow, "log10_s"); });
     if (gemm.has("accumulate_exposed"))
       model.accumulate_exposed =

@@ -29,7 +29,7 @@ struct GemmTile {
 };
 
 /// Time of a matrix product of batch x [m, n, k]:
-///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k) + columns(n) + rows(m))
+///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k))
 ///   outputs = (m n batch)^(1 - wave_share) * (m n batch rounded up to whole waves of the best tile)^wave_share, and
 ///             never under a quarter of a wave: fewer SMs at work do not make the work faster
 ///   time    = max(floor, math, bytes / (memory bandwidth memory_share)).
@@ -46,7 +46,6 @@ struct GemmModel {
   std::vector<double> surface_waves;  ///< log2 of m n batch / (128 x 128 x SMs)
   std::vector<double> surface_k;      ///< log2 of k
   std::vector<double> surface;        ///< slowdown (natural log) by k, then waves; empty: none
-  Curve columns, rows;                ///< slowdown (natural log) by log2 n, log2 m
   Curve long_kernel;                  ///< slowdown (natural log) by log10 of the burst seconds
   double accumulate_exposed = 0;      ///< share of the extra traffic of an fp32 accumulation that the kernel does not hide
   double fp8_over_bf16 = 0;           ///< speed of an 8-bit product against a 16-bit one; 0: from the peaks

@@ -39,6 +39,8 @@ class NotingWorld final : public Communicator {
   Clock::time_point begin_step(int rank) override { return world_.begin_step(rank); }
   std::vector<Bytes> exchange(int rank, Bytes part) override { return world_.exchange(rank, std::move(part)); }
 
+  void run_as(int rank, const std::function<void()>& body) override { world_.run_as(rank, body); }
+
   /// Tells which group an id of this rank means.
   void name_group(int rank, GroupId id, const Group& group) { groups_[static_cast<std::size_t>(rank)][id] = group; }
 

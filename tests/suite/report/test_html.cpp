@@ -179,7 +179,9 @@ TEST(Numbers, EveryNumberOfThePageIsExplained) {
     const Json& thing = result.at(words.at(1).substr(0, 1)).at(std::stoul(words.at(1).substr(1)));
     if (words[1][0] == 'x') continue;
     if (words[1][0] == 'w') {
-      if (words.at(2)[0] == 'p') EXPECT_LT(std::stoul(words[2].substr(1)), thing.at("parts").size());
+      if (words.at(2)[0] == 'p') {
+        EXPECT_LT(std::stoul(words[2].substr(1)), thing.at("parts").size());
+      }
       continue;
     }
     const std::string& last = words.back();

@@ -57,7 +57,8 @@ struct Shape {
 /// Tensors are [batch, heads, seq, d], densely in that order.
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kStats, kScale, kDo, kDq, kDk, kDv };
 
-std::unique_ptr<Descriptor> tensor(Uid uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims, bool by_value = false) {
+std::unique_ptr<Descriptor> tensor(Uid uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims,
+                                   bool by_value = false) {
   auto out = std::make_unique<Descriptor>(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   std::vector<std::int64_t> strides(dims.size(), 1);
   for (std::size_t i = dims.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * dims[i];
@@ -78,7 +79,8 @@ class Pass {
   Pass(cudnnHandle_t handle, const Shape& shape, bool backward) : handle_(handle) {
     const std::vector<std::int64_t> full = {shape.batch, shape.heads, shape.seq, shape.head_dim};
     const std::vector<std::int64_t> row = {shape.batch, shape.heads, shape.seq, 1};
-    Descriptor operation(backward ? CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR : CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
+    Descriptor operation(backward ? CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR
+                                  : CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
     std::vector<std::unique_ptr<Descriptor>> tensors;
     const auto add = [&](cudnnBackendAttributeName_t forward_name, cudnnBackendAttributeName_t backward_name, Uid uid,
                          cudnnDataType_t type, const std::vector<std::int64_t>& dims, bool by_value = false) {
@@ -89,11 +91,14 @@ class Pass {
     add(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC, kK, CUDNN_DATA_BFLOAT16, full);
     add(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC, kV, CUDNN_DATA_BFLOAT16, full);
     add(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC, kO, CUDNN_DATA_BFLOAT16, full);
-    add(CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC, kStats, CUDNN_DATA_FLOAT, row);
+    add(CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC, kStats, CUDNN_DATA_FLOAT,
+        row);
     add(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC, kScale, CUDNN_DATA_FLOAT,
         {1, 1, 1, 1}, true);
     if (backward) {
-      const auto gradient = [&](cudnnBackendAttributeName_t name, Uid uid) { add(name, name, uid, CUDNN_DATA_BFLOAT16, full); };
+      const auto gradient = [&](cudnnBackendAttributeName_t name, Uid uid) {
+        add(name, name, uid, CUDNN_DATA_BFLOAT16, full);
+      };
       gradient(CUDNN_ATTR_OPERATION_SDPA_BWD_DODDESC, kDo);
       gradient(CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC, kDq);
       gradient(CUDNN_ATTR_OPERATION_SDPA_BWD_DKDESC, kDk);
@@ -118,7 +123,8 @@ class Pass {
     Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     void* workspace = workspace_->get();
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(uids.size()), uids.data());
-    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(data.size()), data.data());
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(data.size()),
+             data.data());
     pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     pack.finalize("variant pack");
     STATUS_CHECK(cudnnBackendExecute(handle_, plan_->get(), pack.get()));
@@ -150,7 +156,8 @@ class Pass {
         plan->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *configs[static_cast<std::size_t>(i)]);
         plan->finalize("execution plan");
         std::int64_t bytes = 0, count = 0;
-        STATUS_CHECK(cudnnBackendGetAttribute(plan->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes));
+        STATUS_CHECK(cudnnBackendGetAttribute(plan->get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                                              1, &count, &bytes));
         workspace_ = std::make_unique<Buffer<char>>(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 16)));
         plan_ = std::move(plan);
         return;
@@ -168,8 +175,14 @@ class Pass {
 
 struct Operands {
   explicit Operands(const Shape& shape)
-      : q(shape.elements()), k(shape.elements()), v(shape.elements()), o(shape.elements()), d_o(shape.elements()),
-        dq(shape.elements()), dk(shape.elements()), dv(shape.elements()),
+      : q(shape.elements()),
+        k(shape.elements()),
+        v(shape.elements()),
+        o(shape.elements()),
+        d_o(shape.elements()),
+        dq(shape.elements()),
+        dk(shape.elements()),
+        dv(shape.elements()),
         stats(shape.elements() / static_cast<std::size_t>(shape.head_dim)),
         scale(1.0f / std::sqrt(static_cast<float>(shape.head_dim))) {
     fill_noise(q.get(), 2 * q.size(), 41);

@@ -176,9 +176,10 @@ Row& Row::add(const char* name, bool value) {
   return *this;
 }
 
-void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double absolute,
-                  double relative) {
-  if (got.size() != want.size()) throw Mismatch(what + ": " + std::to_string(got.size()) + " values, expected " + std::to_string(want.size()));
+void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want,
+                  double absolute, double relative) {
+  if (got.size() != want.size())
+    throw Mismatch(what + ": " + std::to_string(got.size()) + " values, expected " + std::to_string(want.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double limit = absolute + relative * std::abs(static_cast<double>(want[i]));
     if (!(std::abs(static_cast<double>(got[i]) - want[i]) <= limit)) {

@@ -26,17 +26,17 @@ struct Mismatch : Failure {
 
 [[noreturn]] void fail(const char* file, int line, const char* expression, const std::string& why);
 
-#define CUDA_CHECK(expression)                                                                                  \
-  do {                                                                                                          \
-    const cudaError_t status_ = (expression);                                                                   \
+#define CUDA_CHECK(expression)                                                                                   \
+  do {                                                                                                           \
+    const cudaError_t status_ = (expression);                                                                    \
     if (status_ != cudaSuccess) ::gpu_check::fail(__FILE__, __LINE__, #expression, cudaGetErrorString(status_)); \
   } while (0)
 
 /// For libraries whose status is 0 when all is well.
-#define STATUS_CHECK(expression)                                                                                  \
-  do {                                                                                                            \
-    const auto status_ = (expression);                                                                            \
-    if (static_cast<int>(status_) != 0)                                                                           \
+#define STATUS_CHECK(expression)                                                                                 \
+  do {                                                                                                           \
+    const auto status_ = (expression);                                                                           \
+    if (static_cast<int>(status_) != 0)                                                                          \
       ::gpu_check::fail(__FILE__, __LINE__, #expression, "status " + std::to_string(static_cast<int>(status_))); \
   } while (0)
 
@@ -103,10 +103,10 @@ class Row {
 
 /// What a section works with and writes to.
 struct Session {
-  std::string gpu;              ///< the device's name
+  std::string gpu;  ///< the device's name
   cudaStream_t stream{};
-  double seconds = 300;         ///< of the whole run
-  bool quick = false;           ///< a few shapes of each family
+  double seconds = 300;  ///< of the whole run
+  bool quick = false;    ///< a few shapes of each family
   std::vector<Row> rows;
   std::vector<std::string> skipped;  ///< "what: why"
 
@@ -115,8 +115,8 @@ struct Session {
 };
 
 /// Throws Mismatch when `got` and `want` differ by more than `absolute + relative |want|` anywhere.
-void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want, double absolute,
-                  double relative);
+void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want,
+                  double absolute, double relative);
 
 // The sections. check_* compares each kernel with a CPU reference on a small shape; measure_* adds rows.
 void check_memory_ops(Session& session);

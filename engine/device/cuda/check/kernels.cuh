@@ -36,9 +36,7 @@ __device__ inline void store8(Bf16* p, const Eight& x) {
   *reinterpret_cast<uint4*>(p) = raw;
 }
 
-__device__ inline float gelu(float x) {
-  return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-}
+__device__ inline float gelu(float x) { return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x))); }
 __device__ inline float gelu_slope(float x) {
   const float t = tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
   return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * 0.7978845608f * (1.0f + 3.0f * 0.044715f * x * x);
@@ -46,7 +44,8 @@ __device__ inline float gelu_slope(float x) {
 
 /// Counter-based random bits (Wang's hash), the same on host and device.
 __host__ __device__ inline std::uint32_t random_bits(std::uint64_t counter, std::uint32_t seed) {
-  std::uint32_t x = static_cast<std::uint32_t>(counter) * 2654435761u + static_cast<std::uint32_t>(counter >> 32) + seed;
+  std::uint32_t x =
+      static_cast<std::uint32_t>(counter) * 2654435761u + static_cast<std::uint32_t>(counter >> 32) + seed;
   x = (x ^ 61u) ^ (x >> 16);
   x *= 9u;
   x ^= x >> 4;
@@ -54,7 +53,16 @@ __host__ __device__ inline std::uint32_t random_bits(std::uint64_t counter, std:
   return x ^ (x >> 15);
 }
 
-enum class Pointwise : int { add, gelu, bias_gelu, gelu_backward, bias_gelu_backward, dropout, dropout_backward, bias_dropout_add };
+enum class Pointwise : int {
+  add,
+  gelu,
+  bias_gelu,
+  gelu_backward,
+  bias_gelu_backward,
+  dropout,
+  dropout_backward,
+  bias_dropout_add
+};
 
 struct PointwiseArgs {
   const Bf16 *a = nullptr, *b = nullptr, *bias = nullptr;  ///< a: x or dy; b: second operand (x, residual)
@@ -69,12 +77,14 @@ struct PointwiseArgs {
 template <Pointwise op>
 __global__ void pointwise(PointwiseArgs p) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x * 8;
-  for (std::size_t at = (static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8; at < p.count; at += step) {
+  for (std::size_t at = (static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8; at < p.count;
+       at += step) {
     Eight x = load8(p.a + at), second{}, bias{};
     if constexpr (op == Pointwise::add || op == Pointwise::gelu_backward || op == Pointwise::bias_gelu_backward ||
                   op == Pointwise::bias_dropout_add)
       second = load8(p.b + at);
-    if constexpr (op == Pointwise::bias_gelu || op == Pointwise::bias_gelu_backward || op == Pointwise::bias_dropout_add)
+    if constexpr (op == Pointwise::bias_gelu || op == Pointwise::bias_gelu_backward ||
+                  op == Pointwise::bias_dropout_add)
       bias = load8(p.bias + at % p.cols);
     std::uint64_t kept = 0;
     if constexpr (op == Pointwise::dropout_backward) kept = *reinterpret_cast<const std::uint64_t*>(p.mask + at);
@@ -169,8 +179,8 @@ static __global__ void softmax_backward_rows(const Bf16* dp, const Bf16* p, Bf16
   }
 }
 
-static __global__ void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf16* beta, Bf16* y, float* stats, int cols,
-                                      float epsilon) {
+static __global__ void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf16* beta, Bf16* y, float* stats,
+                                      int cols, float epsilon) {
   __shared__ float shared[32];
   const std::size_t row = static_cast<std::size_t>(blockIdx.x) * cols;
   Eight part[kChunks];
@@ -206,8 +216,8 @@ static __global__ void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf
 
 /// dx, and dgamma and dbeta added to fp32: each block takes rows blockIdx.x, blockIdx.x + gridDim.x, ... and adds its
 /// column sums once at the end.
-static __global__ void layernorm_backward_rows(const Bf16* dy, const Bf16* x, const Bf16* gamma, const float* stats, Bf16* dx,
-                                               float* dgamma, float* dbeta, int rows, int cols) {
+static __global__ void layernorm_backward_rows(const Bf16* dy, const Bf16* x, const Bf16* gamma, const float* stats,
+                                               Bf16* dx, float* dgamma, float* dbeta, int rows, int cols) {
   __shared__ float shared[32];
   Eight g[kChunks], sum_gamma[kChunks] = {}, sum_beta[kChunks] = {};
 #pragma unroll

@@ -1,4 +1,5 @@
-// What launching costs: the GPU's time between kernels, and the host's time for each kind of call, eager and in a graph.
+// What launching costs: the GPU's time between kernels, and the host's time for each kind of call, eager and in a
+// graph.
 #include <algorithm>
 #include <chrono>
 
@@ -49,18 +50,21 @@ void measure_launches(Session& session) {
 
   add_row(session, "host: eager kernel launch", host_seconds(stream, kCalls, launch), kCalls);
   Buffer<char> from(4096), to(4096);
-  add_row(session, "host: cudaMemcpyAsync on the device", host_seconds(stream, kCalls, [&] {
-            CUDA_CHECK(cudaMemcpyAsync(to.get(), from.get(), 4096, cudaMemcpyDeviceToDevice, stream));
-          }),
-          kCalls);
+  add_row(
+      session, "host: cudaMemcpyAsync on the device",
+      host_seconds(stream, kCalls,
+                   [&] { CUDA_CHECK(cudaMemcpyAsync(to.get(), from.get(), 4096, cudaMemcpyDeviceToDevice, stream)); }),
+      kCalls);
   cudaEvent_t event{};
   CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   cudaStream_t other{};
   CUDA_CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
-  add_row(session, "host: event record and wait on another stream", host_seconds(stream, kCalls, [&] {
-            CUDA_CHECK(cudaEventRecord(event, stream));
-            CUDA_CHECK(cudaStreamWaitEvent(other, event, 0));
-          }),
+  add_row(session, "host: event record and wait on another stream",
+          host_seconds(stream, kCalls,
+                       [&] {
+                         CUDA_CHECK(cudaEventRecord(event, stream));
+                         CUDA_CHECK(cudaStreamWaitEvent(other, event, 0));
+                       }),
           kCalls);
   CUDA_CHECK(cudaStreamSynchronize(other));
   CUDA_CHECK(cudaStreamDestroy(other));
@@ -96,7 +100,8 @@ void measure_launches(Session& session) {
     host += seconds_since(one);
     CUDA_CHECK(cudaStreamSynchronize(stream));
   }
-  add_row(session, "end to end: empty kernels one behind the other, in a graph", seconds_since(begin), kNodes * kReplays);
+  add_row(session, "end to end: empty kernels one behind the other, in a graph", seconds_since(begin),
+          kNodes * kReplays);
   add_row(session, "host: launch of a graph, for each of its 1000 kernels", host, kNodes * kReplays);
   CUDA_CHECK(cudaGraphExecDestroy(exec));
   CUDA_CHECK(cudaGraphDestroy(graph));

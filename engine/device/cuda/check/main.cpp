@@ -23,9 +23,12 @@ constexpr int kPass = 0, kFail = 1, kUsage = 2, kError = 3, kSkipped = 5;
 std::string table_name(const std::string& name, std::size_t bytes) {
   const bool sxm = name.find("PCIe") == std::string::npos && name.find("NVL") == std::string::npos;
   const std::string size = bytes > (std::size_t{60} << 30) ? "80GB" : "40GB";
-  for (const auto& [part, table] : {std::pair{"GB200", std::string("GB200")}, {"GH200", std::string("GH200")},
-                                    {"B200", std::string("B200-SXM")}, {"H200", std::string("H200-SXM-141GB")},
-                                    {"H100", std::string("H100-SXM5-80GB")}, {"A100", "A100-SXM4-" + size},
+  for (const auto& [part, table] : {std::pair{"GB200", std::string("GB200")},
+                                    {"GH200", std::string("GH200")},
+                                    {"B200", std::string("B200-SXM")},
+                                    {"H200", std::string("H200-SXM-141GB")},
+                                    {"H100", std::string("H100-SXM5-80GB")},
+                                    {"A100", "A100-SXM4-" + size},
                                     {"V100", std::string("V100-SXM2")}})
     if (sxm && name.find(part) != std::string::npos) return table;
   return name;
@@ -35,9 +38,11 @@ void write(std::ostream& out, const Session& session, const std::string& device,
   Row source;
   source.add("device", device).add("driver", driver).add("cuda", runtime);
   source.add("cublaslt", static_cast<std::int64_t>(cublasLtGetVersion()));
-  source.add("method", "gpu_check operators: burst = replays of a captured graph of about 2 ms; sustained = back to back for "
-                       "seconds, second half");
-  out << "{\"schema_version\": 1,\n\"about\": \"Operator rows measured by scripts/gpu_check on one GPU.\",\n\"sources\": {";
+  source.add("method",
+             "gpu_check operators: burst = replays of a captured graph of about 2 ms; sustained = back to back for "
+             "seconds, second half");
+  out << "{\"schema_version\": 1,\n\"about\": \"Operator rows measured by scripts/gpu_check on one "
+         "GPU.\",\n\"sources\": {";
   const char* comma = "";
   for (const char* key : {"gpu_check", "gpu_check-burst", "gpu_check-sustained"}) {
     out << comma << "\n  \"" << key << "\": {" << source.text() << "}";

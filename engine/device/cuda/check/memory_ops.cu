@@ -17,8 +17,18 @@ constexpr std::uint32_t kSeed = 7;
 /// Buffers of one shape; every op takes its operands from here.
 struct Operands {
   Operands(int rows_, int cols_)
-      : rows(rows_), cols(cols_), count(static_cast<std::size_t>(rows_) * cols_), a(count), b(count), y(count),
-        bias(cols_), gamma(cols_), mask(count), stats(2 * static_cast<std::size_t>(rows_)), dgamma(cols_), dbeta(cols_) {
+      : rows(rows_),
+        cols(cols_),
+        count(static_cast<std::size_t>(rows_) * cols_),
+        a(count),
+        b(count),
+        y(count),
+        bias(cols_),
+        gamma(cols_),
+        mask(count),
+        stats(2 * static_cast<std::size_t>(rows_)),
+        dgamma(cols_),
+        dbeta(cols_) {
     fill_noise(a.get(), 2 * count, 1);
     fill_noise(b.get(), 2 * count, 2);
     fill_noise(bias.get(), 2 * static_cast<std::size_t>(cols), 3);
@@ -87,9 +97,7 @@ using Run = void (*)(const Operands&, cudaStream_t);
 /// Value of y at an element for the pointwise ops: (a, b, bias, element).
 using Reference = float (*)(float, float, float, std::size_t);
 
-float host_gelu(float x) {
-  return 0.5f * x * (1.0f + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
-}
+float host_gelu(float x) { return 0.5f * x * (1.0f + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))); }
 /// Central difference: shares nothing with the kernel's formula.
 float host_gelu_slope(float x) {
   const double h = 1e-3;
@@ -141,7 +149,8 @@ void check_pointwise(const Operands& o, cudaStream_t stream) {
 }
 
 void check_rows(const Operands& o, cudaStream_t stream) {
-  const auto a = float_of(o.a.host()), b = float_of(o.b.host()), gamma = float_of(o.gamma.host()), beta = float_of(o.bias.host());
+  const auto a = float_of(o.a.host()), b = float_of(o.b.host()), gamma = float_of(o.gamma.host()),
+             beta = float_of(o.bias.host());
   std::vector<float> soft(o.count), soft_back(o.count), norm(o.count), norm_back(o.count);
   std::vector<float> dgamma(o.cols, 0.0f), dbeta(o.cols, 0.0f);
   const auto stats = o.stats.host();
@@ -168,8 +177,8 @@ void check_rows(const Operands& o, cudaStream_t stream) {
       soft[i] = static_cast<float>(std::exp(a[i] - most) / sum);
       soft_back[i] = static_cast<float>((a[i] - dot) * b[i]);
       norm[i] = static_cast<float>((a[i] - mean) * scale * gamma[c] + beta[c]);
-      norm_back[i] = static_cast<float>(
-          (a[i] * gamma[c] - first - (b[i] - given_mean) * given_scale * second) * given_scale);
+      norm_back[i] =
+          static_cast<float>((a[i] * gamma[c] - first - (b[i] - given_mean) * given_scale * second) * given_scale);
     }
   }
   const auto compare = [&](const char* name, Run run, const std::vector<float>& want, double absolute) {
@@ -196,9 +205,9 @@ struct AdamState {
   }
   void step(cudaStream_t stream, int sms) const {
     const std::size_t blocks = std::min<std::size_t>((grad.size() / 4 + 255) / 256, static_cast<std::size_t>(sms) * 8);
-    adamw<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(grad.get(), master.get(), m.get(), v.get(),
-                                                             reinterpret_cast<Bf16*>(parameter.get()), grad.size(), kRate,
-                                                             kBeta1, kBeta2, kAdamEpsilon, kDecay, 1 - kBeta1, 1 - kBeta2);
+    adamw<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(
+        grad.get(), master.get(), m.get(), v.get(), reinterpret_cast<Bf16*>(parameter.get()), grad.size(), kRate,
+        kBeta1, kBeta2, kAdamEpsilon, kDecay, 1 - kBeta1, 1 - kBeta2);
     CUDA_CHECK(cudaGetLastError());
   }
   void norm(cudaStream_t stream, int sms) const {
@@ -265,7 +274,9 @@ void measure_memory_ops(Session& session) {
     int rows, cols;
   };
   std::vector<Shape> shapes = {{2048, 4096}, {8192, 4096}, {32768, 4096}, {8192, 12288}};
-  if (!session.quick) shapes.insert(shapes.end(), {{512, 4096}, {2048, 1024}, {8192, 2048}, {32768, 2048}, {131072, 2048}, {32768, 8192}});
+  if (!session.quick)
+    shapes.insert(shapes.end(),
+                  {{512, 4096}, {2048, 1024}, {8192, 2048}, {32768, 2048}, {131072, 2048}, {32768, 8192}});
   for (const Shape& shape : shapes) {
     const Operands operands(shape.rows, shape.cols);
     for (const Op& op : kOps) {
@@ -282,8 +293,15 @@ void measure_memory_ops(Session& session) {
     const AdamState state(n);
     Row row = session.row();
     const double seconds = burst_seconds(session.stream, [&](cudaStream_t s) { state.step(s, sms); });
-    row.add("op", "adamw").add("dtype", "fp32").add("out_dtype", "bf16").add("rows", static_cast<std::int64_t>(n)).add("cols", 1);
-    row.add("us", seconds * 1e6).add("GBps", 30.0 * static_cast<double>(n) / seconds / 1e9).add("rate", "burst").add("source", "gpu_check");
+    row.add("op", "adamw")
+        .add("dtype", "fp32")
+        .add("out_dtype", "bf16")
+        .add("rows", static_cast<std::int64_t>(n))
+        .add("cols", 1);
+    row.add("us", seconds * 1e6)
+        .add("GBps", 30.0 * static_cast<double>(n) / seconds / 1e9)
+        .add("rate", "burst")
+        .add("source", "gpu_check");
     session.rows.push_back(row);
     const double norm = burst_seconds(session.stream, [&](cudaStream_t s) { state.norm(s, sms); });
     add_row(session, "sum_squares", "fp32", static_cast<std::int64_t>(n), 1, norm, 4.0 * static_cast<double>(n));

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kWorkspace = std::size_t{64} << 20;
 
-/// C[m, n] (+)= A[m, k] B[k, n], row-major, bf16 in; A stored [k, m] where transpose_a, B stored [n, k] where transpose_b.
+/// C[m, n] (+)= A[m, k] B[k, n], row-major, bf16 in; A stored [k, m] where transpose_a, B stored [n, k] where
+/// transpose_b.
 struct Shape {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   bool transpose_a = false, transpose_b = false, accumulate = false;  ///< accumulate: fp32 output, beta 1
@@ -27,8 +28,11 @@ class Product {
  public:
   /// Row-major C is column-major C^T = B^T A^T: the library gets B first.
   explicit Product(const Shape& shape)
-      : shape_(shape), a_(bytes_of(shape.m * shape.k)), b_(bytes_of(shape.k * shape.n)),
-        c_(static_cast<std::size_t>(shape.m * shape.n * shape.batch) * (shape.accumulate ? 4 : 2)), workspace_(kWorkspace) {
+      : shape_(shape),
+        a_(bytes_of(shape.m * shape.k)),
+        b_(bytes_of(shape.k * shape.n)),
+        c_(static_cast<std::size_t>(shape.m * shape.n * shape.batch) * (shape.accumulate ? 4 : 2)),
+        workspace_(kWorkspace) {
     STATUS_CHECK(cublasLtCreate(&handle_));
     STATUS_CHECK(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     const cublasOperation_t first = shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -76,12 +80,14 @@ class Product {
   std::size_t bytes_of(std::int64_t elements) const { return static_cast<std::size_t>(elements * shape_.batch) * 2; }
 
   void layout(cublasLtMatrixLayout_t& out, cudaDataType_t type, std::int64_t rows, std::int64_t cols) {
-    STATUS_CHECK(cublasLtMatrixLayoutCreate(&out, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), rows));
+    STATUS_CHECK(cublasLtMatrixLayoutCreate(&out, type, static_cast<std::uint64_t>(rows),
+                                            static_cast<std::uint64_t>(cols), rows));
     if (shape_.batch == 1) return;
     const auto count = static_cast<std::int32_t>(shape_.batch);
     const std::int64_t stride = rows * cols;
     STATUS_CHECK(cublasLtMatrixLayoutSetAttribute(out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-    STATUS_CHECK(cublasLtMatrixLayoutSetAttribute(out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    STATUS_CHECK(
+        cublasLtMatrixLayoutSetAttribute(out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
   }
 
   Shape shape_;
@@ -113,8 +119,10 @@ void check_product(const Shape& shape, cudaStream_t stream) {
       for (std::int64_t j = 0; j < shape.n; ++j) {
         double sum = 0;
         for (std::int64_t k = 0; k < shape.k; ++k) {
-          const auto left = static_cast<std::size_t>(batch * shape.m * shape.k + (shape.transpose_a ? k * shape.m + i : i * shape.k + k));
-          const auto right = static_cast<std::size_t>(batch * shape.k * shape.n + (shape.transpose_b ? j * shape.k + k : k * shape.n + j));
+          const auto left = static_cast<std::size_t>(batch * shape.m * shape.k +
+                                                     (shape.transpose_a ? k * shape.m + i : i * shape.k + k));
+          const auto right = static_cast<std::size_t>(batch * shape.k * shape.n +
+                                                      (shape.transpose_b ? j * shape.k + k : k * shape.n + j));
           sum += static_cast<double>(a[left]) * b[right];
         }
         want.push_back(static_cast<float>(runs * sum));
@@ -137,9 +145,14 @@ void add_row(Session& session, const Shape& shape, double seconds, const char* r
   Row row = session.row();
   row.add("dtype", "bf16").add("m", shape.m).add("n", shape.n).add("k", shape.k).add("batch", shape.batch);
   row.add("transpose_a", shape.transpose_a).add("transpose_b", shape.transpose_b).add("accumulate", shape.accumulate);
-  row.add("out_dtype", shape.accumulate ? "fp32" : "bf16").add("tflops", shape.flops() / seconds / 1e12).add("ms", seconds * 1e3);
+  row.add("out_dtype", shape.accumulate ? "fp32" : "bf16")
+      .add("tflops", shape.flops() / seconds / 1e12)
+      .add("ms", seconds * 1e3);
   if (load && load->samples > 0)
-    row.add("sm_mhz", load->sm_mhz).add("power_w", load->power_w).add("power_limit_w", load->power_limit_w).add("celsius", load->celsius);
+    row.add("sm_mhz", load->sm_mhz)
+        .add("power_w", load->power_w)
+        .add("power_limit_w", load->power_limit_w)
+        .add("celsius", load->celsius);
   row.add("rate", rate).add("source", std::string("gpu_check-") + rate);
   session.rows.push_back(row);
 }
@@ -148,7 +161,8 @@ void add_row(Session& session, const Shape& shape, double seconds, const char* r
 
 void check_products(Session& session) {
   for (const bool transpose_a : {false, true})
-    for (const bool transpose_b : {false, true}) check_product({40, 56, 96, 1, transpose_a, transpose_b, false}, session.stream);
+    for (const bool transpose_b : {false, true})
+      check_product({40, 56, 96, 1, transpose_a, transpose_b, false}, session.stream);
   check_product({24, 32, 48, 3, false, true, false}, session.stream);
   check_product({40, 56, 96, 1, true, false, true}, session.stream);
 }
@@ -156,7 +170,8 @@ void check_products(Session& session) {
 void measure_products(Session& session) {
   std::vector<Shape> shapes;
   // Layers of 13B and 175B models whole and cut by tensor parallelism 4 and 8: forward, data gradient, weight gradient.
-  const std::vector<std::int64_t> tokens = session.quick ? std::vector<std::int64_t>{4096} : std::vector<std::int64_t>{2048, 4096, 8192};
+  const std::vector<std::int64_t> tokens =
+      session.quick ? std::vector<std::int64_t>{4096} : std::vector<std::int64_t>{2048, 4096, 8192};
   for (const std::int64_t t : tokens) {
     for (const auto& [h, cut] : std::vector<std::pair<std::int64_t, std::int64_t>>{{5120, 1}, {5120, 4}, {12288, 8}}) {
       for (const auto& [out, in] : {std::pair{3 * h / cut, h}, {h, h / cut}, {4 * h / cut, h}, {h, 4 * h / cut}}) {
@@ -167,7 +182,8 @@ void measure_products(Session& session) {
     }
   }
   // Unfused attention: scores, context, and their gradients, for 32 to 128 heads in the batch.
-  for (const std::int64_t s : session.quick ? std::vector<std::int64_t>{2048} : std::vector<std::int64_t>{1024, 2048, 4096}) {
+  for (const std::int64_t s :
+       session.quick ? std::vector<std::int64_t>{2048} : std::vector<std::int64_t>{1024, 2048, 4096}) {
     for (const std::int64_t d : {std::int64_t{64}, std::int64_t{128}}) {
       for (const std::int64_t heads : {std::int64_t{32}, std::int64_t{128}}) {
         if (heads * s * s * 2 > (std::int64_t{8} << 30)) continue;
@@ -187,8 +203,9 @@ void measure_power(Session& session) {
   const double each = session.quick ? 2 : 10;
   const std::unique_ptr<Nvml> nvml = Nvml::open();
   if (!nvml) session.skipped.push_back("clocks and power: the driver's NVML library is not there");
-  for (const Shape& shape : {Shape{8192, 8192, 8192, 1, false, true, false}, Shape{4096, 12288, 12288, 1, false, true, false},
-                             Shape{12288, 12288, 4096, 1, true, false, true}}) {
+  for (const Shape& shape :
+       {Shape{8192, 8192, 8192, 1, false, true, false}, Shape{4096, 12288, 12288, 1, false, true, false},
+        Shape{12288, 12288, 4096, 1, true, false, true}}) {
     const Product product(shape);
     const Launch run = [&](cudaStream_t s) { product.run(s); };
     CUDA_CHECK(cudaDeviceSynchronize());

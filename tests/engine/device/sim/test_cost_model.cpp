@@ -109,16 +109,15 @@ TEST_F(TinyModel, SurfaceSlowsFewWavesAndShortLoops) {
   profile_.gemm.surface_waves = {0, 2};  // one wave (10 SMs x 128 x 128 outputs) and four
   profile_.gemm.surface_k = {8, 10};
   profile_.gemm.surface = {four, two, two, 0};
-  profile_.gemm.columns = {{7, 8}, {two, 0}};
   // 1280 x 512: four waves, k = 1024 = 2^10: nothing. 2 1280 512 1024 / 50 TFLOP/s
   const double plain = 2.0 * 1280 * 512 * 1024 / 50e12;
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 1024, 1})), std::llround(plain * 1e12));
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 256, 1})), std::llround(plain / 4 * 2 * 1e12));
-  // k = 512: half way, a factor of sqrt(2). n = 128: one wave's factor 2 and a narrow operand's 2.
+  // k = 512: half way, a factor of sqrt(2). n = 128: one wave, a factor of 2.
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 512, 512, 1})), std::llround(plain / 2 * std::sqrt(2.0) * 1e12));
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 1})), std::llround(plain / 4 * 4 * 1e12));
-  // Batch counts as outputs: four of them fill four waves; the narrow operand stays.
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 4})), std::llround(plain * 2 * 1e12));
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 1})), std::llround(plain / 4 * 2 * 1e12));
+  // Batch counts as outputs: four of them fill four waves.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1280, 128, 1024, 4})), std::llround(plain * 1e12));
   // Less than a quarter of a wave takes as long as a quarter.
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {128, 256, 1024, 1})), compute(shape_of(OpKind::gemm, {160, 256, 1024, 1})));
 }

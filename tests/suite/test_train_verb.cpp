@@ -1,0 +1,225 @@
+// train, as a person meets it: real processes, real signals, a full disk, ranks as processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "tests/suite/support.h"
+
+namespace benchsuite {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+/// Two tensor ranks and two stages, six steps, a checkpoint after each.
+Json small_config() {
+  return Json::parse(R"({
+    "schema_version": 1, "model": "gpt-tiny", "stack": "plain",
+    "layout": {"tp": 2, "pp": 2, "dp": 1, "micro_batch": 2, "global_batch": 8, "sequence_parallel": true,
+               "precision": "fp32", "attention": "flash"},
+    "data": {"path": "text"},
+    "optimizer": {"lr": 1e-3, "min_lr": 1e-4, "warmup": 2, "decay_steps": 6},
+    "steps": 6, "checkpoint": {"every": 1, "keep": 2, "dir": "saved"}, "log": "log.jsonl"})");
+}
+
+class Train : public testing::Test {
+ protected:
+  void SetUp() override {
+    make_root(file("root"));
+    std::string text;
+    for (int i = 0; i < 4000; ++i) text += static_cast<char>('a' + i * i % 23);
+    write_text(file("text"), text);
+  }
+  std::string file(const std::string& name) const { return folder_.file(name); }
+  Launch launch(const std::vector<std::string>& arguments) const {
+    Launch result;
+    result.arguments = {"train", "--config", "c.json"};
+    result.arguments.insert(result.arguments.end(), arguments.begin(), arguments.end());
+    result.folder = folder_.path();
+    result.environment = {"BENCHSUITE_ROOT=" + file("root")};
+    return result;
+  }
+  Finished train(const Json& config, const std::vector<std::string>& arguments = {}) const {
+    write_text(file("c.json"), config.dump());
+    return run_program(launch(arguments));
+  }
+  /// (step, loss, gradient norm) of every step event; of a step that was trained again, the last.
+  std::map<int, std::pair<double, double>> curve(const std::string& log = "log.jsonl") const {
+    std::map<int, std::pair<double, double>> steps;
+    std::istringstream lines(read_text(file(log)));
+    for (std::string line; std::getline(lines, line);) {
+      const Json event = Json::parse(line);
+      if (event["event"] == "step") steps[event["step"]] = {event["loss"], event["gradient_norm"]};
+    }
+    return steps;
+  }
+  /// Exit code and both outputs of a shell script in the working folder.
+  Finished shell(const std::string& script) const {
+    write_text(file("script.sh"), script);
+    const std::string command = "cd '" + folder_.path() + "' && BENCHSUITE_ROOT='" + file("root") + "' BENCHSUITE_BINARY='" +
+                                BENCHSUITE_BINARY + "' bash script.sh >out 2>err </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(file("out")), read_text(file("err"))};
+  }
+  static bool has_mpi() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+  static std::string mpirun(const std::string& arguments) {
+    return std::string("'") + BENCHSUITE_SOURCE_DIR + "/scripts/mpirun' " + arguments;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Train, TellsEveryMistakeAtOnce) {
+  Json config = small_config();
+  config["stepps"] = 3;
+  config["model"] = "gpt-tinny";
+  config["data"]["split"] = {0.9, 0.1};
+  config["optimizer"]["betas"] = {0.9, 1.5};
+  config["checkpoint"]["keep"] = 0;
+  const Finished run = train(config);
+  EXPECT_EQ(run.exit_code, 2);
+  for (const char* word : {"stepps = 3: unknown key; did you mean \"steps\"?", "did you mean \"gpt-tiny\"?", "data.split",
+                           "optimizer.betas", "checkpoint.keep"}) {
+    EXPECT_THAT(run.err, HasSubstr(word));
+  }
+  config = small_config();
+  config["layout"]["tp"] = 3;
+  EXPECT_EQ(train(config).exit_code, 2);
+}
+
+TEST_F(Train, InterruptedAndResumedEqualsStraight) {
+  ASSERT_EQ(train(small_config()).exit_code, 0);
+  const auto straight = curve();
+  ASSERT_EQ(straight.size(), 6u);
+  fs::remove_all(file("saved"));
+  fs::remove(file("log.jsonl"));
+
+  Launch interrupted = launch({});
+  interrupted.signal = SIGINT;
+  interrupted.signal_when = file("log.jsonl");
+  const Finished first = run_program(interrupted);
+  ASSERT_EQ(first.exit_code, 130) << first.err << first.out;
+  EXPECT_THAT(first.out, HasSubstr("--resume"));
+  EXPECT_TRUE(fs::exists(file("saved/latest")));
+  EXPECT_LT(curve().size(), 6u);
+  EXPECT_EQ(train(small_config()).exit_code, 2) << "without --resume the checkpoints must not be trained over";
+  const Finished second = train(small_config(), {"--resume"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(curve(), straight);
+}
+
+TEST_F(Train, KilledAtAnyTimeItGoesOnFromTheLastCheckpoint) {
+  ASSERT_EQ(train(small_config()).exit_code, 0);
+  const auto straight = curve();
+  fs::remove_all(file("saved"));
+  fs::remove(file("log.jsonl"));
+  // Kills after 20, 60, 100 ... ms: before, between and during saves.
+  const Finished killed = shell(R"(
+resume=
+for wait in 0.02 0.06 0.10 0.14 0.18 0.22 0.26 0.30 0.34; do
+  "$BENCHSUITE_BINARY" train --config c.json $resume & job=$!
+  sleep $wait; kill -9 $job 2>/dev/null; wait $job 2>/dev/null
+  status=$?
+  [ $status = 137 ] || [ $status = 0 ] || { echo "status $status" >&2; exit 1; }
+  [ -e saved/latest ] && resume=--resume
+done
+exec "$BENCHSUITE_BINARY" train --config c.json $resume)");
+  ASSERT_EQ(killed.exit_code, 0) << killed.err;
+  EXPECT_EQ(curve(), straight);
+}
+
+TEST_F(Train, AFullDiskEndsTheRunAndKeepsTheOldCheckpoint) {
+  Json config = small_config();
+  config["steps"] = 2;
+  ASSERT_EQ(train(config).exit_code, 0);
+  config["steps"] = 4;
+  config["checkpoint"]["every"] = 1;
+  write_text(file("c.json"), config.dump());
+  Launch full = launch({"--resume"});
+  full.file_size_limit = 100'000;  // a rank's file has 800 kB
+  const Finished run = run_program(full);
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("the checkpoint can't be written"));
+  EXPECT_THAT(run.err, HasSubstr("earlier checkpoints are untouched"));
+  EXPECT_EQ(read_text(file("saved/latest")), "step_0000000002\n");
+  EXPECT_EQ(train(config, {"--resume"}).exit_code, 0);
+}
+
+TEST_F(Train, ADamagedCheckpointIsNamed) {
+  Json config = small_config();
+  config["steps"] = 1;
+  ASSERT_EQ(train(config).exit_code, 0);
+  fs::resize_file(file("saved/step_0000000001/rank_0002.bin"), 1000);
+  config["steps"] = 2;
+  const Finished run = train(config, {"--resume"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("rank_0002.bin: is truncated"));
+  EXPECT_FALSE(fs::exists(file("saved/step_0000000002")));
+}
+
+TEST_F(Train, ProcessesTrainLikeThreadsBitForBit) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  ASSERT_EQ(train(small_config()).exit_code, 0);
+  const auto threads = curve();
+  fs::remove_all(file("saved"));
+  fs::remove(file("log.jsonl"));
+  const Finished run = shell(mpirun("-n 4 train --config c.json"));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(curve(), threads);
+  EXPECT_THAT(run.out, HasSubstr("4 ranks as processes"));
+  EXPECT_EQ(shell(mpirun("-n 3 train --config c.json --resume")).exit_code, 2) << "three processes for four ranks";
+}
+
+TEST_F(Train, AKilledRankStopsTheOthersWhoNameIt) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  Json config = small_config();
+  config["steps"] = 100'000;
+  config["checkpoint"]["every"] = 0;
+  write_text(file("c.json"), config.dump());
+  const auto start = std::chrono::steady_clock::now();
+  const Finished run = shell("real=$BENCHSUITE_BINARY\n"
+                             "printf '#!/bin/sh\\necho $$ >pid.$OMPI_COMM_WORLD_RANK\\nexec %s \"$@\"\\n' \"$real\" >rank.sh\n"
+                             "chmod +x rank.sh; export BENCHSUITE_BINARY=$PWD/rank.sh\n" +
+                             mpirun("-n 4 train --config c.json & job=$!\n") +
+                             "for i in $(seq 600); do grep -q '\"step\":3,' log.jsonl 2>/dev/null && break; sleep 0.1; done\n"
+                             "kill -9 $(cat pid.2); date +%s%N >killed; wait $job; status=$?; date +%s%N >ended; exit $status\n");
+  EXPECT_EQ(run.exit_code, 3) << run.err << run.out;
+  EXPECT_THAT(run.err, HasSubstr("because rank 2 is gone"));
+  const double seconds = (std::stod(read_text(file("ended"))) - std::stod(read_text(file("killed")))) * 1e-9;
+  EXPECT_LT(seconds, 10) << "the survivors hung";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
+}
+
+TEST_F(Train, ProcessesWithDifferentConfigurationsDoNotStart) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  Json config = small_config();
+  config["layout"]["pp"] = 1;
+  write_text(file("c0.json"), config.dump());
+  const auto run_with = [&] {
+    write_text(file("c1.json"), config.dump());
+    return shell("real=$BENCHSUITE_BINARY\n"
+                 "printf '#!/bin/sh\\nexec %s train --config c$OMPI_COMM_WORLD_RANK.json\\n' \"$real\" >rank.sh\n"
+                 "chmod +x rank.sh; export BENCHSUITE_BINARY=$PWD/rank.sh\n" + mpirun("-n 2"));
+  };
+  config["layout"]["recompute"] = "full";  // more collectives
+  Finished run = run_with();
+  EXPECT_EQ(run.exit_code, 3) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("disagree on the collectives of tensor group {0, 1}"));
+  config["layout"].erase("recompute");
+  config["optimizer"]["lr"] = 2e-3;  // the same collectives
+  run = run_with();
+  EXPECT_EQ(run.exit_code, 3) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("started with different configurations"));
+  EXPECT_FALSE(fs::exists(file("saved/latest")));
+}
+
+}  // namespace
+}  // namespace benchsuite
