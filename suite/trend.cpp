@@ -32,7 +32,14 @@ Step step_at(std::span<const double> values, std::size_t at, double floor) {
   for (const double value : right) distances.push_back(std::abs(value - step.after));
   for (const double distance : distances) step.misfit += distance;
   const double noise = 3 * kScaledMad * median(std::move(distances));
-  step.significant = std::abs(step.after - step.before) > std::max(floor * std::abs(step.before), noise);
+  // Each level has to have been there for a while: two points after a stable past are no level yet.
+  const auto nearer = [](std::span<const double> window, double level, double other) {
+    return static_cast<std::size_t>(std::count_if(window.begin(), window.end(), [&](double value) {
+      return std::abs(value - level) < std::abs(value - other);
+    }));
+  };
+  const bool lasting = nearer(left, step.before, step.after) >= kTrendLeast && nearer(right, step.after, step.before) >= kTrendLeast;
+  step.significant = lasting && std::abs(step.after - step.before) > std::max(floor * std::abs(step.before), noise);
   return step;
 }
 

@@ -15,6 +15,8 @@ namespace benchsuite {
 
 namespace {
 
+constexpr std::size_t kValueColumns = 36;
+
 /// One constant, flattened for a table.
 struct Constant {
   std::string key, value, range, source, rows, error, held_back, remark;
@@ -56,10 +58,14 @@ std::string entry_text(const Json& entry) {
   static const std::vector<std::string> kElsewhere = {"source", "rows", "status", "reason", "note", "median", "p90"};
   std::string text;
   for (const auto& [key, value] : entry.items()) {
-    const bool pass = value.is_object() && !value.contains("median");
-    if (std::find(kElsewhere.begin(), kElsewhere.end(), key) != kElsewhere.end() || (!value.is_primitive() && !pass))
-      continue;
-    text += (text.empty() ? "" : ", ") + key + " " + (pass ? "(" + entry_text(value) + ")" : scalar(value));
+    if (std::find(kElsewhere.begin(), kElsewhere.end(), key) != kElsewhere.end()) continue;
+    std::string word;
+    if (value.is_primitive())
+      word = scalar(value);
+    else if (value.is_object() && !value.contains("median") && !value.contains("value"))
+      word = entry_text(value);
+    if (word.empty()) continue;
+    text += (text.empty() ? "" : ", ") + key + " " + (value.is_object() ? "(" + word + ")" : word);
   }
   return text;
 }
@@ -69,6 +75,11 @@ Constant constant_of(const std::string& key, const std::string& value, const Jso
   constant.key = key;
   constant.value = value;
   provenance(node, constant);
+  if (key.empty()) constant.key = "all of it";
+  if (columns(value) > kValueColumns) {  // a whole entry: on lines of its own
+    constant.remark = value + (constant.remark.empty() ? "" : "; ") + constant.remark;
+    constant.value.clear();
+  }
   return constant;
 }
 

@@ -35,10 +35,13 @@ def backward_over_forward(table):
 
 def curve(rows, power=None):
     """(rate, ramp, power) of [(length, 1 / rate)]."""
+    def exponent(p):
+        return power or min(p[2], 1.0)  # above 1 a longer sequence on idle SMs would take less time
+
     def time(p, r):
-        return (1 + (p[1] / r[0]) ** (power or p[2])) / p[0]
-    p, _ = fit_positive(time, rows, (1 / min(r[1] for r in rows), 300.0) + (() if power else (1.0,)), restarts=3)
-    return p[0], p[1], power or p[2]
+        return (1 + (p[1] / r[0]) ** exponent(p)) / p[0]
+    p, _ = fit_positive(time, rows, (1 / min(r[1] for r in rows), 300.0) + (() if power else (0.95,)), restarts=3)
+    return p[0], p[1], exponent(p)
 
 
 def rate(p, seq):

@@ -149,6 +149,7 @@ def main():
     check_trace(t, t.folder / "r/tiny.none.trace.json", result)
 
     # A failed, a skipped and a broken case, with text that needs escaping.
+    result["exit_code"] = 3
     result["cases"][0]["status"] = "ERROR"
     result["cases"][0]["variants"][0].update(status="SKIP", reason_code="NO_GPU", reason="needs <16> & found \"1\"")
     result["cases"][0]["variants"][1].update(status="ERROR", reason_code="RUN_ERROR", reason="rank 3\u0001\u0085 lost")

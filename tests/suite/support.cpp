@@ -45,7 +45,7 @@ std::string read_text(const std::string& path) {
 void make_root(const std::string& path) {
   fs::create_directories(path + "/cases");
   fs::create_directories(path + "/expected");
-  for (const char* kind : {"models", "stacks", "hardware"}) {
+  for (const char* kind : {"models", "stacks", "hardware", "corpus"}) {
     fs::create_directory_symlink(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/" + kind, path + "/cases/" + kind);
   }
 }

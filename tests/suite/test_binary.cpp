@@ -83,7 +83,7 @@ TEST_F(Binary, ExitTwoForBadUsage) {
            {{"show"}, "nothing is selected"},
            {{"run", "--case", "tiny", "--set", "layout.tp"}, "not of the form KEY=VALUE"},
            {{"run", "--case", "tiny", "--set", "layout.tpp=2"}, "unknown key; did you mean"},
-           {{"run", "--case", "tiny", "--set", "hardware=dgx-h10"}, "did you mean \"dgx-h100\"? known: dgx-a100-80g"},
+           {{"run", "--case", "tiny", "--set", "hardware=dgx-h10"}, "did you mean \"dgx-h100\"? known: "},
            {{"run", "--case", "tiny", "--set", "layout.pp=3"}, "layout.pp"},
            {{"run", "--case", "tiny", "--device", "gpu"}, "choose from sim, cpu, cuda"},
            {{"run", "--case", "tiny", "--progress", "plane"}, "did you mean \"plain\"?"},
@@ -156,12 +156,10 @@ TEST_F(Binary, ExitFourWhenThereIsNothingToJudge) {
 }
 
 TEST_F(Binary, ExitFiveWhenEverythingIsSkipped) {
-  for (const char* device : {"cuda", "cpu"}) {
-    const Finished run = call({"run", "--case", "tiny", "--device", device, "--out", device});
-    EXPECT_EQ(run.exit_code, 5) << run.err;
-    EXPECT_EQ(result(device)["cases"][0]["status"], "SKIP");
-    EXPECT_NE(result(device)["cases"][0]["reason"], "");
-  }
+  const Finished run = call({"run", "--case", "tiny", "--device", "cuda", "--out", "cuda"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(result("cuda")["cases"][0]["status"], "SKIP");
+  EXPECT_NE(result("cuda")["cases"][0]["reason"], "");
   EXPECT_EQ(result("cuda")["cases"][0]["reason_code"], "NO_GPU");
 }
 
@@ -290,7 +288,7 @@ TEST_F(Binary, ListShowReportValidate) {
 
 TEST_F(Binary, HelpHasAnExamplePerVerb) {
   EXPECT_THAT(call({"--help"}).out, HasSubstr("Example"));
-  for (const char* verb : {"list", "show", "run", "report", "validate"}) {
+  for (const char* verb : {"list", "show", "run", "report", "validate", "compare", "history", "env"}) {
     const Finished help = call({verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("benchsuite ") + verb)));

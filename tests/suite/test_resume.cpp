@@ -54,7 +54,8 @@ class Suites : public testing::Test {
   Json result(const std::string& out) const { return Json::parse(read_text(file(out + "/result.json"))); }
   std::vector<std::string> statuses(const std::string& out) const {
     std::vector<std::string> list;
-    for (const Json& entry : result(out)["cases"]) list.push_back(entry["id"].get<std::string>() + " " + entry["status"].get<std::string>());
+    const Json run = result(out);
+    for (const Json& entry : run["cases"]) list.push_back(entry["id"].get<std::string>() + " " + entry["status"].get<std::string>());
     return list;
   }
 
@@ -310,6 +311,10 @@ TEST_F(Suites, CompareFromTheCommandLine) {
   EXPECT_EQ(Json::parse(worse.out)["exit_code"], 1);
   EXPECT_EQ(Json::parse(worse.out)["variants"][0]["step_ratio"]["pairs"], 1);
   for (const char* name : {"c/compare.html", "c/compare.md", "c/compare.json"}) EXPECT_TRUE(fs::exists(file(name))) << name;
+  ASSERT_EQ(call({"run", "--case", "a", "--device", "cpu", "--out", "measured"}).exit_code, 0);
+  const Finished predicted = call({"compare", "r1", "measured"});
+  EXPECT_EQ(predicted.exit_code, 1) << "this processor is slower than the GPUs of the profile: " << predicted.out;
+  EXPECT_THAT(predicted.out, testing::AllOf(HasSubstr("predicted against measured"), HasSubstr("n = 1, 1")));
   const Finished hardware = call({"compare", "--case", "a", "--hardware", "dgx-a100-80g", "dgx-h100", "--variant", "none"});
   EXPECT_LE(hardware.exit_code, 1) << hardware.err << hardware.out;
   EXPECT_THAT(hardware.out, HasSubstr("two hardware profiles"));

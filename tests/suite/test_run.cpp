@@ -122,7 +122,9 @@ TEST(Runner, OtherDevicesSkipWithAReason) {
   EXPECT_EQ(run_variant("tiny", resolved.variants[0], options, nullptr).status, Status::skip);
   EXPECT_EQ(run_variant("tiny", resolved.variants[0], options, nullptr).reason_code, "NO_GPU");
   options.device = Device::cpu;
-  EXPECT_EQ(run_variant("tiny", resolved.variants[0], options, nullptr).reason_code, "UNSUPPORTED_DEVICE");
+  ResolvedVariant wide = resolved.variants[0];
+  wide.config.layout.dp = 1 << 16;
+  EXPECT_EQ(run_variant("tiny", wide, options, nullptr).reason_code, "UNSUPPORTED_DEVICE");
 }
 
 TEST(Runner, StopsKeepWhatIsDone) {

@@ -1,4 +1,8 @@
 // The one matrix product everything on device cpu goes through.
+//
+// bf16 factors come widened to fp32: products of two bf16 values are exact there, so this is a bf16 product with fp32
+// accumulation. A native bf16 primitive would add in an order of its own on each kind of CPU, and the results of bf16 and fp32
+// ops would no longer be the same numbers rounded.
 #pragma once
 
 #include <cstdint>

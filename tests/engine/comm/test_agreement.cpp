@@ -34,6 +34,13 @@ TEST(Agreement, EqualSequencesAgreeAndBothEndsOfAChannelAreOne) {
   EXPECT_EQ(complaint({digests_of(program_of(0)), digests_of(program_of(1))}), "");
 }
 
+TEST(Agreement, ARankMayListAGroupOfOthersThatItNeverUses) {
+  Program bystander;
+  bystander.rank = 2;
+  bystander.groups = {{GroupKind::tensor, {0, 1}}};
+  EXPECT_EQ(complaint({digests_of(program_of(0)), digests_of(program_of(1)), digests_of(bystander)}), "");
+}
+
 TEST(Agreement, AnotherSizeOrTypeNamesBothRanksAndTheGroup) {
   for (const Program& other : {program_of(1, 65), program_of(1, 64, DType::bf16)}) {
     const std::string message = complaint({digests_of(program_of(0)), digests_of(other)});

@@ -67,6 +67,38 @@ Recount recount(const Program& program, const std::vector<OpId>& order) {
   return result;
 }
 
+AtInstant recount_at(const Program& program, OpId instant) {
+  std::vector<OpId> first(program.buffers.size(), kNone), last(program.buffers.size(), kNone);
+  std::vector<std::uint64_t> begin(program.buffers.size(), std::numeric_limits<std::uint64_t>::max()), end(program.buffers.size());
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    for (const Operand& operand : program.operands_of(program.ops[id])) {
+      if (first[operand.buffer] == kNone) first[operand.buffer] = id;
+      last[operand.buffer] = id;
+      begin[operand.buffer] = std::min(begin[operand.buffer], operand.offset);
+      end[operand.buffer] = std::max(end[operand.buffer], operand.offset + operand.bytes);
+    }
+  }
+  AtInstant result;
+  for (BufferId id = 0; id < program.buffers.size(); ++id) {
+    const Buffer& buffer = program.buffers[id];
+    const auto purpose = static_cast<std::size_t>(buffer.purpose);
+    if (is_permanent(program, id)) {
+      result.touched[purpose] += buffer.bytes;
+    } else if (first[id] != kNone && first[id] <= instant && instant <= last[id]) {
+      result.touched[purpose] += end[id] - begin[id];
+    } else if (buffer.alloc_at <= instant && instant < buffer.free_at) {
+      result.held[purpose] += buffer.bytes;
+      if (last[id] != kNone && last[id] < instant && is_communication(program.ops[last[id]].kind)) continue;
+      const auto kind = [&](OpId op) { return op == kNone ? "no op" : std::string(name_of(program.ops[op].kind)); };
+      result.unexplained += program.terms[buffer.term] + ", touched from op " + std::to_string(first[id]) + " (" + kind(first[id]) +
+                            ") to " + std::to_string(last[id]) + " (" + kind(last[id]) + "), kept from " +
+                            std::to_string(buffer.alloc_at) + " to " + std::to_string(buffer.free_at) + " at " +
+                            std::to_string(instant) + "; ";
+    }
+  }
+  return result;
+}
+
 std::uint64_t recount_saved(const Program& program, const std::vector<OpId>& order) {
   std::vector<std::size_t> forward(program.buffers.size(), kNotYet), backward(program.buffers.size(), kNotYet);
   for (std::size_t k = 0; k < order.size(); ++k) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/program/program.h"
@@ -21,6 +22,15 @@ struct Recount {
   std::uint64_t total = 0;  ///< sum of at_peak
 };
 Recount recount(const Program& program, const std::vector<OpId>& order);
+
+/// Bytes by purpose while op `instant` of the recording runs: `touched` lies between its first and its last touch; `held` does
+/// not, but the plan keeps it because a communication op is the last to use it and may still be under way, so that reuse of its
+/// range need not wait. `unexplained` names buffers the plan keeps for no such reason.
+struct AtInstant {
+  std::array<std::uint64_t, kPurposes> touched{}, held{};
+  std::string unexplained;
+};
+AtInstant recount_at(const Program& program, OpId instant);
 
 /// Most bytes that wait for a backward pass: touched by a forward op for the last time, and by one of recompute or backward
 /// again later. Activations and communication only.

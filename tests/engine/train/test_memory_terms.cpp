@@ -76,7 +76,7 @@ std::map<std::string, std::set<std::int64_t>> scratch_bytes(const Letters& n) {
       {"FC1 output", {wide}},
       {"GELU output", {wide}},
       {"logits (fp32)", {4 * tokens * columns}},
-      {"logits (16 bit)", {n.e * tokens * columns}},
+      {"logits (16 bit)", {n.e * tokens * columns, x}},  // both products of the head: the logits, the gradient of its input
       {"cross-entropy row values", {4 * tokens}},
       {"gathered sequence", {x}},
       {"linear output", {qkv, x, wide, heads, local}},

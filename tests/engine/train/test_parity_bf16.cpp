@@ -2,6 +2,7 @@
 // within bf16's rounding, and it learns what fp32 learns.
 #include <functional>
 
+#include "engine/core/bf16.h"
 #include "tests/engine/train/parity.h"
 
 namespace benchsuite {
@@ -110,6 +111,35 @@ TEST(Bf16Training, FollowsFp32) {
   for (std::size_t step = 0; step < 2; ++step) EXPECT_NEAR(baseline().loss[step], wide.loss[step], 1e-3);
   EXPECT_LT(largest_difference(baseline().gradients, wide.gradients), kRounded);
   EXPECT_GT(largest_difference(baseline().gradients, wide.gradients), 1e-4) << "nothing was rounded";
+}
+
+TEST(Bf16Training, MastersStartAtTheFp32ValuesAndParametersAtThoseRounded) {
+  TrainConfig config = tiny();
+  config.layout.dp = 2;
+  config.layout.zero_stage = 1;  // slices of masters that cut through parameters
+  const RecordedStep step = record_step(config, 1);
+  CpuRank rank(step.program);
+  initialise_parameters(rank, step.bindings, config.model.layers, 1234);
+  std::size_t masters = 0, moved = 0;
+  for (const StepBindings::Piece& piece : step.bindings.masters) {
+    const Parameter& parameter = step.bindings.parameters[piece.parameter];
+    for_each_element(step.bindings, piece, [&](std::size_t i, std::int64_t global) {
+      const float value = initial_value(1234, parameter, global, config.model.layers);
+      EXPECT_EQ(rank.view<float>(piece.tensor)[i], value) << parameter.name;
+      moved += widen(round_to_bf16(value)) != value;
+      ++masters;
+    });
+  }
+  EXPECT_GT(masters, 30000u) << "half of the model";
+  EXPECT_GT(moved, masters / 2) << "most values are not bf16 values";
+  for (const StepBindings::Piece& piece : step.bindings.values) {
+    const Parameter& parameter = step.bindings.parameters[piece.parameter];
+    for_each_element(step.bindings, piece, [&](std::size_t i, std::int64_t global) {
+      EXPECT_EQ(rank.view<Bf16>(piece.tensor)[i],
+                round_to_bf16(initial_value(1234, parameter, global, config.model.layers)))
+          << parameter.name;
+    });
+  }
 }
 
 TEST(Bf16Training, UpdatesTooSmallForAParameterAddUpInItsMaster) {

@@ -149,18 +149,24 @@ TEST_P(SameEngine, SavedActivationsAtTheirHighWaterEqualTheFormula) {
   }
 }
 
-// In recording order touched bytes are the planned ones exactly. In real time what is received or gathered ahead
-// is touched later than it was planned for, so the peak of what is touched can only be lower.
-TEST_P(SameEngine, MemoryRecountedFromTouchesIsThePlan) {
+// The planned peak is what is touched around it, and what communication that may still be under way has touched last. In real
+// time what is received or gathered ahead is touched later than planned, so the peak of what is touched can only be lower.
+TEST_P(SameEngine, MemoryRecountedFromTouchesExplainsThePlannedPeak) {
   const Executed ran = execute(config(), 1, Poison::off);
   for (std::size_t rank = 0; rank < ran.recorded.size(); ++rank) {
     const Program& program = ran.recorded[rank].program;
     const MemorySummary plan = summarise_memory(program);
+    const auto counted = testing_train::recount_at(program, plan.peak_at);
+    EXPECT_EQ(counted.unexplained, "") << "rank " << rank;
+    for (std::size_t purpose = 0; purpose < kPurposes; ++purpose) {
+      EXPECT_EQ(counted.touched[purpose] + counted.held[purpose], plan.peak_by_purpose[purpose])
+          << name_of(static_cast<Purpose>(purpose)) << ", rank " << rank;
+      if (ran.recorded.size() > 1) continue;
+      EXPECT_EQ(counted.held[purpose], 0u) << "one rank has nobody to wait for";
+    }
     std::vector<OpId> recorded(program.ops.size());
     std::iota(recorded.begin(), recorded.end(), OpId{0});
-    EXPECT_EQ(recount(program, recorded).at_peak, plan.peak_by_purpose) << "rank " << rank;
-    EXPECT_EQ(recount(program, recorded).total, plan.peak_bytes) << "rank " << rank;
-
+    EXPECT_LE(recount(program, recorded).total, plan.peak_bytes) << "rank " << rank;
     EXPECT_LE(recount(program, execution_order(ran.timelines[rank])).total, plan.peak_bytes) << "rank " << rank;
   }
 }

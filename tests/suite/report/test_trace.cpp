@@ -65,7 +65,8 @@ TEST(Trace, FlowsJoinTheMembersOfACollective) {
   std::ostringstream out;
   write_trace(out, spans);
   std::map<int, std::vector<Json>> flows;
-  for (const Json& event : parse_json(out.str(), "trace").at("traceEvents")) {
+  const Json json = parse_json(out.str(), "trace");
+  for (const Json& event : json.at("traceEvents")) {
     const std::string kind = event.at("ph");
     if (kind == "s" || kind == "t" || kind == "f") flows[event.at("id")].push_back(event);
   }
