@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "engine/device/sim/collective_model.h"
@@ -122,6 +123,18 @@ Finding plateau_signature(const HardwareProfile& hardware, const Reading& readin
 }
 
 void compare(const std::vector<Row>& rows, const HardwareProfile& hardware, Judgement& out) {
+  // Nodes without a switch are fast for some counts only (5 of 8 V100 reach half of what 4 do): where nobody measured
+  // an odd count, the next one is no measure.
+  const auto model = model_of(out.reading.op);
+  const auto exact = [&](const CollectiveFit& fit) {
+    return model && fit.op == name_of(*model) && fit.ranks == out.reading.ranks;
+  };
+  if (out.reading.nodes == 1 && !std::has_single_bit(static_cast<unsigned>(out.reading.ranks)) &&
+      std::none_of(hardware.intra_node.begin(), hardware.intra_node.end(), exact)) {
+    out.notes.push_back(fmt::format("{} was not measured with {} GPUs of a node: fitted, not judged", hardware.name,
+                                    out.reading.ranks));
+    return;
+  }
   const double factor = busbw_factor(out.reading.op, out.reading.ranks);
   for (const Row& row : rows) {
     const auto seconds = expected_seconds(hardware, out.reading, row.size);

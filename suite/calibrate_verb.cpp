@@ -149,7 +149,7 @@ int verb_calibrate(const CalibrateRequest& request) {
   }
   fmt::print(human, "verdict: none: {}\n",
              tables.empty() ? "no rows to judge"
-             : hardware     ? "the profile has none of these collectives"
+             : hardware     ? "the profile has no measurements of these collectives"
                             : "no profile to judge against; name one with --hardware (benchsuite hardware list)");
   return kExitNothing;
 }

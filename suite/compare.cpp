@@ -56,13 +56,6 @@ void weigh_samples(const VariantResult& from, bool from_exact, const VariantResu
   if (std::abs(change.relative) <= 3 * change.noise) change.change = Change::same;
 }
 
-bool has_breakdown(const VariantResult& variant) {
-  if (!is_measured(variant) || variant.ranks_in_breakdown <= 0 || variant.step <= 0) return false;
-  Picoseconds sum = 0;
-  for (const Picoseconds part : variant.mean_breakdown.time) sum += part;
-  return sum == variant.step * variant.ranks_in_breakdown;
-}
-
 std::optional<StepRatio> paired(const VariantResult& from, const VariantResult& to, bool exact) {
   if (!(from.iteration_s > 0) || !(to.iteration_s > 0)) return std::nullopt;
   StepRatio ratio;
@@ -274,6 +267,11 @@ Comparison compare_runs(const Run& from, const Run& to, const CompareOptions& op
       if (!old || !wanted(variant.id)) continue;
       result.variants.push_back(compare_pair(after.id, *old, is_exact(from), "A " + variant.id, variant, is_exact(to),
                                              "B " + variant.id));
+      if (from.device == to.device) continue;
+      // A device that measures no timeline or trains nothing has no such figure (or 0): that is no finding.
+      std::erase_if(result.variants.back().metrics, [](const MetricChange& change) {
+        return change.name != "iteration_s" && (!change.from || !change.to || (*change.from == 0) != (*change.to == 0));
+      });
     }
     if (from.device == to.device && !options.other_hardware) compare_verdicts(*before, after, result.verdicts);
   }

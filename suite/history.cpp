@@ -189,7 +189,7 @@ std::vector<HistoryRow> History::rows(const HistoryQuery& query) {
   }
   // The newest first, so that LIMIT reads no more than it gives.
   Statement of_series(database_,
-                      "SELECT runs.run_id, samples.started, runs.engine_commit, value, samples, spread, status FROM "
+                      "SELECT runs.run_id, samples.started, runs.engine_commit, value, samples, spread, status, samples.run FROM "
                       "samples JOIN runs ON runs.id = samples.run WHERE series = ? AND (?2 = '' OR runs.run_id = ?2) "
                       "ORDER BY series DESC, samples.started DESC, samples.run DESC LIMIT ?3");
   std::vector<HistoryRow> rows;
@@ -211,13 +211,14 @@ std::vector<HistoryRow> History::rows(const HistoryQuery& query) {
         row.samples = of_series.integer(4);
         row.spread = of_series.number(5);
         row.status = of_series.text(6);
+        row.sequence = of_series.integer(7);
         rows.push_back(std::move(row));
       }
       of_series.reset();
     }
     const auto first = rows.begin() + static_cast<std::ptrdiff_t>(begin);
     std::stable_sort(first, rows.end(), [](const HistoryRow& a, const HistoryRow& b) {
-      return std::tie(a.started, a.run_id) < std::tie(b.started, b.run_id);
+      return std::tie(a.started, a.sequence) < std::tie(b.started, b.sequence);
     });
     const auto count = static_cast<std::size_t>(rows.end() - first);
     if (query.last > 0 && count > static_cast<std::size_t>(query.last)) {

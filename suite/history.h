@@ -33,6 +33,7 @@ struct HistoryRow {
   double value = 0;
   std::int64_t samples = 1;  ///< values it is the median of; 1 and exact on sim
   double spread = 0;         ///< scaled MAD of them, in the unit of the value
+  std::int64_t sequence = 0; ///< order of writing: runs may start in the same second
 };
 
 /// What to look for; an empty text means any. `last` keeps the newest runs of each series, 0 all.

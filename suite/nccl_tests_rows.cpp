@@ -140,6 +140,8 @@ std::optional<RawRow> read_row(std::vector<std::string_view> tokens, const std::
   RawRow out;
   out.row.size = *whole(tokens[0]);
   out.row.count = *whole(tokens[1]);
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;  // no buffer is larger, and products of it stay whole numbers
+  if (out.row.size > kMost || out.row.count < 0 || out.row.count > kMost) return std::nullopt;
   out.type = tokens[2];
   if (number(out.type)) return std::nullopt;
   std::size_t at = 3;

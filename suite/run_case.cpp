@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "suite/tracked_metrics.h"
 #include "suite/verdict.h"
 #include "suite/waterfall.h"
 
@@ -10,9 +11,10 @@ namespace benchsuite {
 
 namespace {
 
+/// A variant that a waterfall can explain.
 const VariantResult* find(const CaseResult& result, const std::string& id) {
   for (const VariantResult& variant : result.variants) {
-    if (variant.id == id && variant.status == Status::pass) return &variant;
+    if (variant.id == id && variant.status == Status::pass && has_breakdown(variant)) return &variant;
   }
   return nullptr;
 }

@@ -49,4 +49,11 @@ std::optional<double> tracked_value(const VariantResult& variant, const TrackedM
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
+bool has_breakdown(const VariantResult& variant) {
+  if (!is_measured(variant) || variant.ranks_in_breakdown <= 0 || variant.step <= 0) return false;
+  Picoseconds sum = 0;
+  for (const Picoseconds part : variant.mean_breakdown.time) sum += part;
+  return sum == variant.step * variant.ranks_in_breakdown;
+}
+
 }  // namespace benchsuite

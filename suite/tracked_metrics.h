@@ -31,4 +31,7 @@ std::optional<double> tracked_value(const VariantResult& variant, const TrackedM
 /// Whether the numbers of a variant are results: it ran to its end.
 bool is_measured(const VariantResult& variant);
 
+/// Whether it says where every instant of its step went: only then can a waterfall explain it.
+bool has_breakdown(const VariantResult& variant);
+
 }  // namespace benchsuite

@@ -121,7 +121,7 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change',()=>{colour
 box.view=()=>view.map(x=>x*data.quantum);later()}
 // Pictures far below are set up when they come near.
 const near=new IntersectionObserver(list=>{for(const e of list)if(e.isIntersecting){near.unobserve(e.target);setup(e.target)}},
-{rootMargin:'600px'});
+{rootMargin:'2000px'});
 document.documentElement.classList.add('live');
 for(const box of document.querySelectorAll('.live-gantt'))near.observe(box);
 })();

@@ -228,6 +228,14 @@ TEST(Verdict, NeedsNoProfileForACliffAndNoneWithout) {
   EXPECT_EQ(first_code(judge_table(fallen.tables.at(0), {}, nullptr)), "cliff");
 }
 
+TEST(Verdict, AnOddCountThatNobodyMeasuredIsNotJudged) {
+  // VIA-Research/vTrain traces: 5 V100 of a node without switch, half of what 4 reach. busbw / algbw = 1.6.
+  const Judgement judgement = judge({{std::int64_t{1} << 29, 23156, 23.18, 37.10}}, a100());
+  EXPECT_EQ(judgement.reading.ranks, 5);
+  EXPECT_FALSE(judgement.judged);
+  EXPECT_THAT(judgement.notes, testing::Contains(HasSubstr("was not measured with 5 GPUs")));
+}
+
 TEST(Reading, AsksWhereTheDataCannotTell) {
   const HardwareProfile hardware = h100();
   // Small messages print too few digits for a ratio.

@@ -126,22 +126,21 @@ TEST(NcclTests, AContradictionInTheLastDigitDoesNotHideTheRanks) {
 
 TEST(NcclTests, WhatMayStandAroundARow) {
   const std::string row = "  1048576 262144 float sum -1 40.00 26.21 39.32 0 41.00 25.58 38.36 0";
-  const std::vector<std::string> same =
-      {
-          row + "\n",
-          row + " 2026-03-01 10:11:12\n",    // -S
-          "[1,0]<stdout>:" + row + "\n",     // mpirun --tag-output
-          "0: " + row + "\n",                // srun --label
-          "\x1b[32m" + row + "\x1b[0m\r\n",  // colours, carriage return
-          "size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + row + "\n",  // '#' lost
-          "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
-          "i_max "
-          "i_p99 i_cv%\n  1048576 262144 float sum -1 40.00 26.21 39.32 0 38 44 43 2.5 41.00 25.58 38.36 0 39 45 44 "
-          "2.6\n",  // -I
-          "  1048576 262144 float sum -1 40.00 26.21 39.32 0 N/A N/A N/A N/A\n",
-          "  1048576 262144 float sum -1 40.00 26.21 39.32 0\n",                       // in place blank
-          "  1048576 262144 float sum 40.00 26.21 39.32 N/A 41.00 25.58 38.36 N/A\n",  // no root
-      };
+  const std::vector<std::string> same = {
+      row + "\n",
+      row + " 2026-03-01 10:11:12\n",    // -S
+      "[1,0]<stdout>:" + row + "\n",     // mpirun --tag-output
+      "0: " + row + "\n",                // srun --label
+      "\x1b[32m" + row + "\x1b[0m\r\n",  // colours, carriage return
+      "size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" + row + "\n",  // '#' lost
+      "# size count type redop root time algbw busbw #wrong i_min i_max i_p99 i_cv% time algbw busbw #wrong i_min "
+      "i_max "
+      "i_p99 i_cv%\n  1048576 262144 float sum -1 40.00 26.21 39.32 0 38 44 43 2.5 41.00 25.58 38.36 0 39 45 44 "
+      "2.6\n",  // -I
+      "  1048576 262144 float sum -1 40.00 26.21 39.32 0 N/A N/A N/A N/A\n",
+      "  1048576 262144 float sum -1 40.00 26.21 39.32 0\n",                       // in place blank
+      "  1048576 262144 float sum 40.00 26.21 39.32 N/A 41.00 25.58 38.36 N/A\n",  // no root
+  };
   for (const std::string& text : same) {
     const CollectiveTable table = only_table(text);
     SCOPED_TRACE(text);
@@ -166,6 +165,7 @@ TEST(NcclTests, BrokenRowsAreNamedAndLeftOut) {
   EXPECT_THAT(file.warnings, ElementsAre(HasSubstr("line 2")));
   EXPECT_THAT(read_nccl_tests("nothing to see\n", "log").tables, IsEmpty());
   EXPECT_THAT(read_nccl_tests("", "log").tables, IsEmpty());
+  EXPECT_THAT(read_nccl_tests("1 9223372036854775807 double sum -1 1.0 1.0 1.0 0\n", "log").tables, IsEmpty());
 }
 
 TEST(NcclTests, ASecondRunStartsWhereSizesFallBack) {

@@ -10,12 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 #include <utility>
 
-#include "engine/comm/mpi/message_set.h"
-#include "engine/comm/threads/collectives.h"
+#include "engine/comm/mpi/mpi_exchange.h"
 #include "engine/core/error.h"
 
 namespace benchsuite {
@@ -45,148 +43,6 @@ struct Process {
 };
 
 }  // namespace
-
-/// One collective of this rank: its messages, by phase.
-class MpiExchange final : public Communicator::Rendezvous {
- public:
-  /// Posts receives and first sends; `tag` is the group's.
-  void begin(MPI_Comm comm, const Group& group, std::size_t member, std::uint32_t sequence, int tag,
-             const CollectiveCall& call);
-  /// Moves on; true when the operation has just ended.
-  bool progress();
-
-  const Group& group() const { return group_; }
-  std::uint32_t sequence() const { return sequence_; }
-  OpKind kind() const { return call_.kind; }
-  std::vector<int> absent() const;
-
- private:
-  struct Part {
-    std::int64_t first, count;  // elements
-  };
-  std::size_t members() const { return group_.ranks.size(); }
-  /// Slice of member `j` of `call_.elements`; even where they divide, as reduce_scatter demands.
-  Part slice(std::size_t j) const {
-    const auto n = static_cast<std::int64_t>(members()), at = static_cast<std::int64_t>(j);
-    const std::int64_t first = call_.elements * at / n;
-    return {first, call_.elements * (at + 1) / n - first};
-  }
-  std::int64_t width() const { return size_of(call_.dtype); }
-  void post_reduction();
-  void reduce_own_slice();
-  void end();
-
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  Group group_;
-  std::size_t member_ = 0;
-  std::uint32_t sequence_ = 0;
-  int tag_ = 0;
-  CollectiveCall call_;
-  MessageSet inputs_, results_, sends_;  // receives of the first and of the second phase; all sends
-  bool reduced_ = false;
-  std::vector<std::byte> received_;  // [members, own slice]: the peers' parts of what this rank adds up
-  std::vector<std::byte> sum_;       // all_reduce: the result, until every send of the input has ended
-  std::vector<CollectiveCall> reduction_;
-};
-
-void MpiExchange::begin(MPI_Comm comm, const Group& group, std::size_t member, std::uint32_t sequence, int tag,
-                        const CollectiveCall& call) {
-  comm_ = comm;
-  if (group_ != group) group_ = group;
-  member_ = member;
-  sequence_ = sequence;
-  tag_ = tag;
-  call_ = call;
-  reduced_ = false;
-  done_.store(false, std::memory_order_release);
-  started_ = Communicator::Clock::now();
-  const auto peers = [&](auto body) {
-    for (std::size_t j = 0; j < members(); ++j) {
-      if (j != member_) body(j, group_.ranks[j]);
-    }
-  };
-  switch (call_.kind) {
-    case OpKind::send:
-      CHECK(members() == 2 && member_ == 0) << "a channel is {source, destination}";
-      return sends_.send(comm_, group_.ranks[1], tag_, call_.input, call_.elements * width());
-    case OpKind::receive:
-      CHECK(members() == 2 && member_ == 1) << "a channel is {source, destination}";
-      return inputs_.receive(comm_, group_.ranks[0], tag_, call_.output, call_.elements * width());
-    case OpKind::all_gather: {
-      const std::int64_t bytes = div_exact(call_.elements, static_cast<std::int64_t>(members())) * width();
-      peers([&](std::size_t j, int rank) {
-        inputs_.receive(comm_, rank, tag_, call_.output + static_cast<std::int64_t>(j) * bytes, bytes);
-      });
-      peers([&](std::size_t, int rank) { sends_.send(comm_, rank, tag_, call_.input, bytes); });
-      std::byte* own = call_.output + static_cast<std::int64_t>(member_) * bytes;
-      if (own != call_.input) std::memcpy(own, call_.input, static_cast<std::size_t>(bytes));
-      return;
-    }
-    default: break;
-  }
-  CHECK(call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)
-      << name_of(call_.kind) << " does not start a collective";
-  if (call_.kind == OpKind::reduce_scatter) div_exact(call_.elements, static_cast<std::int64_t>(members()));
-  const Part own = slice(member_);
-  received_.resize(static_cast<std::size_t>(own.count * width()) * members());
-  if (call_.kind == OpKind::all_reduce) sum_.resize(static_cast<std::size_t>(call_.elements * width()));
-  // All receives stand before any send: messages of one pair and tag match in order, phase by phase.
-  peers([&](std::size_t j, int rank) {
-    inputs_.receive(comm_, rank, tag_, received_.data() + static_cast<std::int64_t>(j) * own.count * width(),
-                    own.count * width());
-  });
-  if (call_.kind == OpKind::all_reduce) {
-    peers([&](std::size_t j, int rank) {
-      results_.receive(comm_, rank, tag_, sum_.data() + slice(j).first * width(), slice(j).count * width());
-    });
-  }
-  peers([&](std::size_t j, int rank) {
-    sends_.send(comm_, rank, tag_, call_.input + slice(j).first * width(), slice(j).count * width());
-  });
-}
-
-void MpiExchange::reduce_own_slice() {
-  const Part own = slice(member_);
-  const bool to_all = call_.kind == OpKind::all_reduce;
-  std::byte* to = to_all ? sum_.data() + own.first * width() : call_.output;
-  // Element by element the sum over members in rank order, whatever the slices: the one all_reduce of comm/threads.
-  reduction_.assign(members(), CollectiveCall{OpKind::all_reduce, call_.dtype, call_.reduction, own.count, nullptr, to, 0});
-  for (std::size_t j = 0; j < members(); ++j) {
-    reduction_[j].input = j == member_ ? call_.input + own.first * width()
-                                       : received_.data() + static_cast<std::int64_t>(j) * own.count * width();
-  }
-  if (own.count > 0) run_collective(reduction_);
-  if (!to_all) return;
-  for (std::size_t j = 0; j < members(); ++j) {
-    if (j != member_) sends_.send(comm_, group_.ranks[j], tag_, to, own.count * width());
-  }
-}
-
-bool MpiExchange::progress() {
-  if (done()) return false;
-  const bool received = inputs_.finished();
-  if (received && !reduced_ && (call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)) {
-    reduced_ = true;
-    reduce_own_slice();
-  }
-  const bool sent = sends_.finished(), complete = results_.finished();  // each moves its messages on
-  if (!received || !sent || !complete) return false;
-  if (call_.kind == OpKind::all_reduce && call_.output) std::memcpy(call_.output, sum_.data(), sum_.size());
-  ended_ = Communicator::Clock::now();
-  done_.store(true, std::memory_order_release);
-  return true;
-}
-
-std::vector<int> MpiExchange::absent() const {
-  std::vector<int> ranks;
-  for (const MessageSet* set : {&inputs_, &results_, &sends_}) {
-    for (const int rank : set->unfinished()) {
-      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
-    }
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
 
 class MpiWorld::State {
  public:

@@ -128,7 +128,8 @@ CollectiveTime across_nodes(const HardwareProfile& hardware, Collective op, doub
 
 CollectiveTime all_to_all_across(const HardwareProfile& hardware, double bytes, const CollectiveSpan& span) {
   const double leaving = bytes * (span.ranks - span.most_ranks) / span.ranks;
-  const double own_nic = hardware.nic_bandwidth * std::min(1.0, static_cast<double>(span.fewest_nics) / span.most_ranks);
+  const double nics_each = static_cast<double>(span.fewest_nics) / span.most_ranks;
+  const double own_nic = hardware.nic_bandwidth * std::min(1.0, nics_each);
   const double inside =
       span.most_ranks > 1
           ? inside_node(hardware, Collective::all_to_all, bytes * span.most_ranks / span.ranks, span.most_ranks).seconds

@@ -83,7 +83,8 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
       ComputeCost& cost = result.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
       if (cost.duration < 0) {
         cost = costs.compute(program.shapes[op.shape], op.site);
-        CHECK(cost.duration >= 0 && cost.duration < kLongestOp) << name_of(op.kind) << " takes " << cost.duration << " ps";
+        CHECK(cost.duration >= 0 && cost.duration < kLongestOp)
+            << name_of(op.kind) << " takes " << cost.duration << " ps";
         CHECK(cost.sm_permille >= 0 && cost.sm_permille <= 1000 && cost.memory_permille >= 0 &&
               cost.memory_permille <= 1000)
             << name_of(op.kind) << " wants " << cost.sm_permille << " permille of the SMs, " << cost.memory_permille

@@ -413,7 +413,9 @@ class Replay {
     for (const LinkLoad& load : flow.cost->loads) {
       stretch = std::max(stretch, kWhole * links_[static_cast<std::size_t>(load.link)].weight);
     }
-    for (const int member : flow.group->roles) stretch = std::max(stretch, roles_[static_cast<std::size_t>(member)].demand);
+    for (const int member : flow.group->roles) {
+      stretch = std::max(stretch, roles_[static_cast<std::size_t>(member)].demand);
+    }
     if (stretch == flow.stretch) return;
     if (flow.stretch != 0) flow.remaining = left<Wide>(flow.remaining, flow.rate, now - flow.updated);
     flow.stretch = stretch;

@@ -112,8 +112,8 @@ TEST(Stacks, BadValues) {
   EXPECT_THAT(
       problems_of(json),
       ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
-                  "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
                   HasSubstr("step_fixed_s = 0.1: has no source"),
+                  "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
                   "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
                   "documented",
                   HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));

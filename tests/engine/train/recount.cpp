@@ -88,7 +88,11 @@ AtInstant recount_at(const Program& program, OpId instant) {
       result.touched[purpose] += end[id] - begin[id];
     } else if (buffer.alloc_at <= instant && instant < buffer.free_at) {
       result.held[purpose] += buffer.bytes;
-      if (last[id] != kNone && last[id] < instant && is_communication(program.ops[last[id]].kind)) continue;
+      if (last[id] != kNone && last[id] < instant) {
+        const Op& user = program.ops[last[id]];
+        const Op& now = program.ops[instant];
+        if (is_communication(user.kind) || (user.layer == now.layer && user.micro_batch == now.micro_batch)) continue;
+      }
       const auto kind = [&](OpId op) { return op == kNone ? "no op" : std::string(name_of(program.ops[op].kind)); };
       result.unexplained += program.terms[buffer.term] + ", touched from op " + std::to_string(first[id]) + " (" + kind(first[id]) +
                             ") to " + std::to_string(last[id]) + " (" + kind(last[id]) + "), kept from " +

@@ -24,8 +24,9 @@ struct Recount {
 Recount recount(const Program& program, const std::vector<OpId>& order);
 
 /// Bytes by purpose while op `instant` of the recording runs: `touched` lies between its first and its last touch; `held` does
-/// not, but the plan keeps it because a communication op is the last to use it and may still be under way, so that reuse of its
-/// range need not wait. `unexplained` names buffers the plan keeps for no such reason.
+/// not, but the plan keeps it: a communication op used it last and may still be under way, so that reuse of its range need not
+/// wait; or the layer that used it last has not ended its micro-batch, since layers and ZeRO stores release by part.
+/// `unexplained` names buffers the plan keeps for no such reason.
 struct AtInstant {
   std::array<std::uint64_t, kPurposes> touched{}, held{};
   std::string unexplained;

@@ -102,8 +102,8 @@ TEST(Hardware, BadProfileListsEveryProblem) {
   read_hardware(json, "bad.json", problems);
   std::string all;
   for (const Violation& problem : problems) all += to_string(problem) + "\n";
-  for (const char* text : {"gpus_per_nod", "sm_count = ", "memory_bandwidth.unit", "gemm.floor.value", "log2_k", "gemm.burst_efficiency.range",
-                           "gemm.memory_share.value = 1.5", "\"hearsay\" is not a key", "memory_ops.shares.gellu",
+  for (const char* text : {"gpus_per_nod", "sm_count = ", "memory_bandwidth.unit", "gemm.floor.value", "log2_k",
+                           "gemm.burst_efficiency.range", "gemm.memory_share.value = 1.5", "\"hearsay\" is not a key", "memory_ops.shares.gellu",
                            "did you mean \"gelu\"", "memory_ops.shares.dropout.reason", "attention.rates[0].head_dim",
                            "did you mean \"all_gather\"", "more NICs than GPUs", "did you mean \"head\""}) {
     EXPECT_THAT(all, HasSubstr(text));
@@ -146,7 +146,8 @@ TEST(Hardware, HeldBackErrors) {
 }
 
 TEST(Hardware, AVariantIsItsBaseWithAnotherFabric) {
-  const Json base = load_hardware(profile_path("dgx-h100")).raw, variant = load_hardware(profile_path("dgx-h100-1x100g")).raw;
+  const Json base = load_hardware(profile_path("dgx-h100")).raw;
+  const Json variant = load_hardware(profile_path("dgx-h100-1x100g")).raw;
   EXPECT_EQ(variant["gemm"], base["gemm"]);
   EXPECT_EQ(variant["nvlink"], base["nvlink"]);
   EXPECT_NE(variant["fabric"]["nics_per_node"], base["fabric"]["nics_per_node"]);
