@@ -240,6 +240,7 @@ TEST(Metrics, PartsAddUpAndAgreeWithARecountByInstant) {
             category = op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
             break;
           case StreamKind::data:
+          case StreamKind::parameters:
             category = Category::data;
             break;
           case StreamKind::embedding:

