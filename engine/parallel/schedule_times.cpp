@@ -5,7 +5,7 @@
 namespace benchsuite {
 
 namespace {
-constexpr std::int64_t kForward = 1, kBackward = 2, kNever = -1;
+constexpr std::int64_t kForward = 1, kNever = -1;
 }
 
 std::size_t ScheduleTimes::slot(const Step& step) const {
@@ -32,7 +32,7 @@ ScheduleTimes::Consumer ScheduleTimes::consumer_of(std::int64_t rank, const Step
   return consumer;
 }
 
-ScheduleTimes::ScheduleTimes(const ScheduleShape& shape) : shape_(shape) {
+ScheduleTimes::ScheduleTimes(const ScheduleShape& shape, std::int64_t backward) : shape_(shape) {
   const auto ranks = static_cast<std::size_t>(shape.pipeline);
   const auto slots = static_cast<std::size_t>(2 * shape.chunks * shape.micro_batches);
   std::vector<std::vector<std::int64_t>> arrival(ranks);  // by rank and slot: when its input from another rank is there
@@ -66,7 +66,7 @@ ScheduleTimes::ScheduleTimes(const ScheduleShape& shape) : shape_(shape) {
       if (input == kNever) break;
       StepTime& time = times_[r][next[r]];
       time.start = std::max(input, free_at[r]);
-      time.end = free_at[r] = time.start + (step.kind == Step::Kind::forward ? kForward : kBackward);
+      time.end = free_at[r] = time.start + (step.kind == Step::Kind::forward ? kForward : backward);
       ++next[r];
       ++done;
       const Consumer consumer = consumer_of(rank, step);

@@ -1,4 +1,5 @@
-// When the steps of a schedule run if nothing but the schedule decides: forward 1, backward 2, transfers nothing.
+// When the steps of a schedule run if nothing but the schedule decides: forward 1, backward 2 (3 with full recompute),
+// transfers nothing.
 //
 // The order of these times is a statement about dependencies: a step that starts before another ends cannot depend on it.
 #pragma once
@@ -16,7 +17,8 @@ struct StepTime {
 
 class ScheduleTimes {
  public:
-  explicit ScheduleTimes(const ScheduleShape& shape);
+  /// `backward`: its length in forwards.
+  explicit ScheduleTimes(const ScheduleShape& shape, std::int64_t backward = 2);
 
   const std::vector<Step>& steps(std::int64_t rank) const { return steps_[static_cast<std::size_t>(rank)]; }
   const StepTime& at(std::int64_t rank, std::size_t step) const { return times_[static_cast<std::size_t>(rank)][step]; }

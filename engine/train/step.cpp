@@ -100,7 +100,8 @@ void StepRecorder::clear_gradients() {
 }
 
 void StepRecorder::run_schedule() {
-  const ScheduleTimes times(shape_of(context_.layout));
+  const bool full = context_.layout.recompute.granularity == RecomputeGranularity::full;
+  const ScheduleTimes times(shape_of(context_.layout), full ? 3 : 2);
   const std::vector<Step>& steps = times.steps(context_.at.pp);
   Transport transport(context_, times);
   transport.post_receive(steps.front());
