@@ -19,6 +19,7 @@ Traffic traffic_of(StreamKind stream) {
     case StreamKind::tensor:
       return Traffic::tensor;
     case StreamKind::data:
+    case StreamKind::parameters:
       return Traffic::data;
     case StreamKind::embedding:
       return Traffic::embedding;
