@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "suite/metrics.h"
+
 namespace benchsuite {
 
 namespace {
@@ -45,8 +47,10 @@ std::optional<double> communication(const VariantResult& variant, const MetricPa
     if (path.metric == "communication_hidden_s") return entry.hidden_s;
     if (path.metric == "communication_calls") return static_cast<double>(entry.calls);
     if (entry.expected_bytes >= 0) return entry.expected_bytes;
+    return std::nullopt;  // recorded, but without a closed formula
   }
-  return std::nullopt;
+  if (!is_communication_kind(path.detail)) return std::nullopt;
+  return 0;  // neither recorded nor in any formula: none of it happens
 }
 
 }  // namespace

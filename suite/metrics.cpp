@@ -204,6 +204,11 @@ std::vector<KindTotal> empty_totals() {
 
 }  // namespace
 
+bool is_communication_kind(const std::string& kind) {
+  const std::vector<KindTotal> kinds = empty_totals();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const KindTotal& known) { return known.kind == kind; });
+}
+
 double wire_bytes(const OpShape& shape, std::int64_t members) {
   const double size = static_cast<double>(shape.dims[0]) * static_cast<double>(size_of(shape.dtype));
   const double ring = size * static_cast<double>(members - 1) / static_cast<double>(members);

@@ -43,6 +43,9 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
 /// Kinds of communication that are in `result` already keep their place and expected_bytes; new ones follow.
 void apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result);
 
+/// Whether `kind` names a kind of communication, e.g. "tensor all_gather (recomputed)".
+bool is_communication_kind(const std::string& kind);
+
 /// Bytes a rank sends for one communication op among `members` ranks: ring all-gather and reduce-scatter (n-1)/n of the
 /// whole tensor, all-reduce twice that, a send its tensor, a receive nothing.
 double wire_bytes(const OpShape& shape, std::int64_t members);
