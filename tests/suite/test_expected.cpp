@@ -153,7 +153,9 @@ TEST(Expression, KindsAndStages) {
   EXPECT_EQ(value("a.communication_hidden_s.tensor all_gather (recomputed)"), 0.25);
   EXPECT_EQ(value("a.communication_calls.pipeline send"), 1.0);
   EXPECT_FALSE(value("a.communication_bytes_formula.pipeline send").has_value());
-  EXPECT_FALSE(value("a.communication_bytes.data all_reduce").has_value());
+  EXPECT_EQ(value("a.communication_bytes.data all_reduce"), 0.0) << "neither recorded nor in a formula";
+  EXPECT_EQ(value("a.communication_bytes_formula.data all_reduce"), 0.0);
+  EXPECT_FALSE(value("a.communication_bytes.data all_redcue").has_value()) << "no such kind";
   EXPECT_EQ(value("a.saved_activation_bytes"), 21.0);
   EXPECT_EQ(value("a.saved_activation_bytes.1"), 11.0);
   EXPECT_EQ(value("a.saved_activation_formula_bytes.0"), 10.0);
