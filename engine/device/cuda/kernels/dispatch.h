@@ -1,7 +1,7 @@
 // The hand-written kernels of device cuda: which ops they compute, and the one call that launches them.
 //
 // Everything of engine/device/op_table.h except matrix products, the attention products, fused attention and
-// communication. An op is one or two launches on the call's stream; nothing here synchronises, allocates or reads device
+// communication. An op is a few launches on the call's stream; nothing here synchronises, allocates or reads device
 // memory, so a call may be captured into a graph. Every kernel is deterministic, bit for bit: a result is a function of
 // the operands and of the shape, never of time, nor of the GPU's size. No kernel needs 16-byte aligned operands or columns
 // that divide evenly, but those are fast.
