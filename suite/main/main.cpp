@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "suite/cli.h"
-#include "suite/outcome.h"
-#include "suite/simulate.h"
+#include "suite/cli/cli.h"
+#include "suite/measure/simulate.h"
+#include "suite/results/outcome.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "suite/comparison.h"
+#include "suite/results/comparison.h"
 
 namespace benchsuite {
 

@@ -104,12 +104,12 @@ std::string threshold_text(const MetricChange& change) {
 }
 
 std::string ratio_text(const StepRatio& ratio) {
-  std::string text = fmt::format("step B / A = {:.4f}", ratio.ratio);
+  std::string interval;
   if (ratio.low && ratio.high && ratio.confidence) {
-    text += fmt::format(", {:.4g} % of the time in [{:.4f}, {:.4f}], {} pairs", *ratio.confidence * 100, *ratio.low,
-                        *ratio.high, ratio.pairs);
+    interval = fmt::format(", {:.4g} % of the time in [{:.4f}, {:.4f}], {} pairs", *ratio.confidence * 100, *ratio.low,
+                           *ratio.high, ratio.pairs);
   }
-  return text + " (" + ratio.note + ")";
+  return fmt::format("step B / A = {:.4f}{} ({})", ratio.ratio, interval, ratio.note);
 }
 
 std::string compare_text(const Comparison& comparison, bool colour) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "suite/conform_report.h"
+#include "suite/results/conform_report.h"
 
 namespace benchsuite {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "engine/core/json_reader.h"
-#include "suite/conform_report.h"
+#include "suite/results/conform_report.h"
 
 namespace benchsuite {
 

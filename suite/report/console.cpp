@@ -1,9 +1,11 @@
 #include "suite/report/console.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "suite/report/format.h"
 #include "suite/report/text_table.h"
@@ -242,6 +244,11 @@ std::string console_summary(const Run& run, std::string_view results_folder) {
   std::string line =
       fmt::format("benchsuite: {}  [{}]  exit={}", count_line(run), one_line(results_folder), run.exit_code);
   return line;
+}
+
+bool wants_colour(bool no_color, int descriptor) {
+  const char* forbidden = std::getenv("NO_COLOR");
+  return !no_color && !(forbidden && *forbidden) && ::isatty(descriptor) == 1;
 }
 
 }  // namespace benchsuite

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 
@@ -21,5 +21,8 @@ std::string console_case(const CaseResult& result, bool colour, std::string_view
 /// "benchsuite: 14 cases: 10 PASS, 1 WARN, 1 FAIL, 2 SKIP, 0 ERROR  [results/20260830T021500Z-7f3a]  exit=1".
 /// The five counts are always there; other statuses follow when they occur.
 std::string console_summary(const Run& run, std::string_view results_folder);
+
+/// Whether text for this file descriptor should be coloured: a terminal, and neither --no-color nor NO_COLOR.
+bool wants_colour(bool no_color, int descriptor);
 
 }  // namespace benchsuite

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

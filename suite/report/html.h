@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite::html {
 

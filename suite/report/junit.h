@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

@@ -1,5 +1,5 @@
-// The words of the enums of suite/run.h, as they stand in result.json and on the screen.
-#include "suite/run.h"
+// The words of the enums of suite/results/run.h, as they stand in result.json and on the screen.
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

@@ -2,8 +2,8 @@
 // for pricing and replay together.
 #include <benchmark/benchmark.h>
 
-#include "suite/gantt.h"
-#include "suite/metrics.h"
+#include "suite/measure/gantt.h"
+#include "suite/measure/metrics.h"
 #include "tests/engine/device/sim/toy.h"
 
 namespace benchsuite {

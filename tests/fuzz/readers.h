@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <string>
 
-#include "suite/case.h"
-#include "suite/consistency.h"
-#include "suite/data_root.h"
-#include "suite/expected.h"
+#include "suite/cases/case.h"
+#include "suite/cases/data_root.h"
+#include "suite/cases/resolve.h"
+#include "suite/expectations/expected.h"
+#include "suite/expectations/verdict.h"
+#include "suite/report/consistency.h"
 #include "suite/report/console.h"
 #include "suite/report/html.h"
 #include "suite/report/markdown.h"
 #include "suite/report/result_json.h"
-#include "suite/resolve.h"
-#include "suite/verdict.h"
 
 namespace benchsuite::fuzz {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/core/json_reader.h"
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

@@ -3,7 +3,7 @@
 // simulated by the engine.
 #pragma once
 
-#include "suite/run.h"
+#include "suite/results/run.h"
 
 namespace benchsuite {
 

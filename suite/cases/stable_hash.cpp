@@ -1,0 +1,12 @@
+#include "suite/cases/stable_hash.h"
+
+#include <fmt/format.h>
+
+namespace benchsuite {
+
+std::string stable_hash(const Json& json) {
+  const nlohmann::json sorted = json;  // std::map objects: keys in order
+  return fmt::format("fnv1a64:{:016x}", fnv1a64(sorted.dump()));
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,343 @@
+#include "suite/measure/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "engine/core/error.h"
+#include "suite/measure/gantt.h"
+
+namespace benchsuite {
+namespace {
+
+/// Streams whose communication is one thing to a reader.
+enum class Traffic : std::uint8_t { tensor, pipeline, data, embedding, global };
+constexpr std::array<const char*, 5> kTrafficNames{"tensor", "pipeline", "data", "embedding", "global"};
+
+Traffic traffic_of(StreamKind stream) {
+  switch (stream) {
+    case StreamKind::tensor:
+      return Traffic::tensor;
+    case StreamKind::data:
+    case StreamKind::parameters:
+      return Traffic::data;
+    case StreamKind::embedding:
+      return Traffic::embedding;
+    case StreamKind::global:
+      return Traffic::global;
+    default:
+      return Traffic::pipeline;
+  }
+}
+
+Category communication_category(const Op& op) {
+  switch (traffic_of(op.stream)) {
+    case Traffic::tensor:
+      return op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
+    case Traffic::pipeline:
+      return Category::pipeline;
+    case Traffic::data:
+      return Category::data;
+    case Traffic::embedding:
+      return Category::embedding;
+    case Traffic::global:
+      return Category::global;
+  }
+  return Category::global;
+}
+
+Category compute_category(const Op& op) {
+  if (op.kind == OpKind::fill) return Category::optimizer;
+  switch (op.phase) {
+    case Phase::forward:
+      return Category::forward;
+    case Phase::recompute:
+      return Category::recompute;
+    case Phase::backward:
+      return Category::backward;
+    default:
+      return Category::optimizer;
+  }
+}
+
+constexpr std::size_t kFirstTransfer = static_cast<std::size_t>(OpKind::all_gather);
+constexpr std::size_t kTransfers = kOpKinds - kFirstTransfer;
+
+std::size_t kind_index(const Op& op) {
+  return (static_cast<std::size_t>(traffic_of(op.stream)) * kTransfers + static_cast<std::size_t>(op.kind) -
+          kFirstTransfer) *
+             2 +
+         (op.phase == Phase::recompute ? 1 : 0);
+}
+
+struct Transfer {
+  Span span;
+  OpId op = kNone;
+  std::size_t kind = 0;
+};
+
+/// Most chunk-forwards in flight, from the compute ops of one rank.
+class InFlight {
+ public:
+  void see(const Op& op, const Span& span) {
+    if (op.micro_batch < 0 || (op.phase != Phase::forward && op.phase != Phase::backward)) return;
+    const auto chunk = static_cast<std::size_t>(std::max<std::int16_t>(op.chunk, 0));
+    const auto micro_batch = static_cast<std::size_t>(op.micro_batch);
+    if (chunk >= passes_.size()) passes_.resize(chunk + 1);
+    if (micro_batch >= passes_[chunk].size()) passes_[chunk].resize(micro_batch + 1);
+    Pass& pass = passes_[chunk][micro_batch];
+    if (op.phase == Phase::backward) {
+      pass.end = span.end;
+    } else if (pass.start < 0) {
+      pass.start = span.start;
+    }
+  }
+
+  std::int64_t peak() const {
+    std::vector<std::pair<Picoseconds, int>> changes;  // at one instant a backward ends before a forward starts
+    for (const auto& chunk : passes_) {
+      for (const Pass& pass : chunk) {
+        if (pass.start < 0) continue;
+        changes.emplace_back(pass.start, 1);
+        if (pass.end >= 0) changes.emplace_back(pass.end, -1);
+      }
+    }
+    std::sort(changes.begin(), changes.end());
+    std::int64_t now = 0, most = 0;
+    for (const auto& [time, change] : changes) most = std::max(most, now += change);
+    return most;
+  }
+
+ private:
+  struct Pass {
+    Picoseconds start = -1, end = -1;
+  };
+  std::vector<std::vector<Pass>> passes_;  // [chunk][micro-batch]
+};
+
+/// Walks the gaps of the compute stream, in order.
+class Gaps {
+ public:
+  Gaps(std::array<std::vector<Transfer>, kStreams>& transfers, const Program& program, RankMetrics& metrics,
+       std::vector<KindTotal>& totals)
+      : transfers_(transfers), program_(program), metrics_(metrics), totals_(totals) {
+    for (std::size_t stream = 1; stream < kStreams; ++stream) {
+      if (!transfers_[stream].empty()) streams_.push_back(stream);
+    }
+  }
+
+  void fill(Picoseconds from, Picoseconds to) {
+    attribute(from, to);
+    count_resident(from, to);
+  }
+
+ private:
+  /// Streams stand in the order of Category, so the first that transfers has the instant.
+  void attribute(Picoseconds from, Picoseconds to) {
+    while (from < to) {
+      Picoseconds next = to;
+      const Transfer* winner = nullptr;
+      for (const std::size_t stream : streams_) {
+        const auto& list = transfers_[stream];
+        std::size_t& at = transferring_[stream];
+        while (at < list.size() && list[at].span.end <= from) ++at;
+        if (at == list.size()) continue;
+        if (list[at].span.start <= from) {
+          winner = &list[at];
+          next = std::min(next, winner->span.end);
+          break;
+        }
+        next = std::min(next, list[at].span.start);
+      }
+      GanttSpan span{Category::bubble, -1, -1, from, next};
+      if (winner) {
+        const Op& op = program_.ops[winner->op];
+        span.category = communication_category(op);
+        span.micro_batch = op.micro_batch;
+        span.chunk = op.chunk;
+        totals_[winner->kind].exposed += next - from;
+      }
+      metrics_.breakdown.time[static_cast<std::size_t>(span.category)] += next - from;
+      append_span(metrics_.spans, span);
+      from = next;
+    }
+  }
+
+  void count_resident(Picoseconds from, Picoseconds to) {
+    while (from < to) {
+      Picoseconds next = to, until = from;
+      for (const std::size_t stream : streams_) {
+        const auto& list = transfers_[stream];
+        std::size_t& at = resident_[stream];
+        while (at < list.size() && list[at].span.end <= from) ++at;
+        if (at == list.size()) continue;
+        if (list[at].span.ready <= from) {
+          until = std::max(until, std::min(list[at].span.end, to));
+        } else {
+          next = std::min(next, list[at].span.ready);
+        }
+      }
+      metrics_.busy += until - from;
+      from = until > from ? until : next;
+    }
+  }
+
+  std::array<std::vector<Transfer>, kStreams>& transfers_;
+  const Program& program_;
+  RankMetrics& metrics_;
+  std::vector<KindTotal>& totals_;
+  std::vector<std::size_t> streams_;
+  std::array<std::size_t, kStreams> transferring_{}, resident_{};
+};
+
+std::vector<KindTotal> empty_totals() {
+  std::vector<KindTotal> totals(kTrafficNames.size() * kTransfers * 2);
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const auto kind = static_cast<OpKind>(kFirstTransfer + i / 2 % kTransfers);
+    totals[i].kind = kTrafficNames[i / 2 / kTransfers];
+    totals[i].kind += ' ';
+    totals[i].kind += name_of(kind);
+    if (i % 2 == 1) totals[i].kind += " (recomputed)";
+  }
+  return totals;
+}
+
+}  // namespace
+
+bool is_communication_kind(const std::string& kind) {
+  const std::vector<KindTotal> kinds = empty_totals();
+  return std::any_of(kinds.begin(), kinds.end(), [&](const KindTotal& known) { return known.kind == kind; });
+}
+
+double wire_bytes(const OpShape& shape, std::int64_t members) {
+  const double size = static_cast<double>(shape.dims[0]) * static_cast<double>(size_of(shape.dtype));
+  const double ring = size * static_cast<double>(members - 1) / static_cast<double>(members);
+  switch (shape.kind) {
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+      return ring;
+    case OpKind::all_reduce:
+      return 2 * ring;
+    case OpKind::send:
+      return size;
+    default:
+      return 0;
+  }
+}
+
+RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picoseconds step) {
+  CHECK(timeline.spans.size() == program.ops.size())
+      << timeline.spans.size() << " spans of " << program.ops.size() << " ops on rank " << program.rank;
+  CHECK(timeline.end <= step) << "rank " << program.rank << " ends at " << timeline.end << " ps, after the step's end";
+  RankMetrics metrics;
+  std::vector<KindTotal> totals = empty_totals();
+  std::array<std::vector<Transfer>, kStreams> transfers;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    const Op& op = program.ops[id];
+    if (!is_communication(op.kind)) continue;
+    const auto members = static_cast<std::int64_t>(program.groups[op.group].ranks.size());
+    if (members < 2) continue;
+    const Span& span = timeline.spans[id];
+    const std::size_t kind = kind_index(op);
+    transfers[static_cast<std::size_t>(op.stream)].push_back({span, id, kind});
+    totals[kind].hidden += span.end - span.start;  // exposed parts are taken off below
+    totals[kind].bytes += wire_bytes(program.shape_of(op), members);
+    ++totals[kind].calls;
+  }
+
+  Gaps gaps(transfers, program, metrics, totals);
+  InFlight in_flight;
+  Picoseconds now = 0;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    const Op& op = program.ops[id];
+    if (is_communication(op.kind)) continue;
+    const Span& span = timeline.spans[id];
+    CHECK(span.start >= now && span.end >= span.start) << "op " << id << " of rank " << program.rank << " runs from "
+                                                       << span.start << " to " << span.end << " ps, after " << now;
+    if (span.start > now) gaps.fill(now, span.start);
+    now = span.end;
+    const Category category = compute_category(op);
+    metrics.breakdown.time[static_cast<std::size_t>(category)] += span.end - span.start;
+    metrics.busy += span.end - span.start;
+    append_span(metrics.spans, {category, op.micro_batch, op.chunk, span.start, span.end});
+    in_flight.see(op, span);
+  }
+  gaps.fill(now, step);
+  metrics.peak_in_flight = in_flight.peak();
+  for (KindTotal& total : totals) {
+    if (total.calls == 0) continue;
+    total.hidden -= total.exposed;
+    metrics.communication.push_back(std::move(total));
+  }
+  return metrics;
+}
+
+void apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result) {
+  const std::size_t roles = world.programs.size();
+  CHECK(replayed.timelines.size() == roles) << replayed.timelines.size() << " timelines of " << roles << " roles";
+  std::vector<std::int64_t> ranks(roles, 0);
+  for (const int role : world.role_of_rank) ++ranks[static_cast<std::size_t>(role)];
+  const auto all_ranks = static_cast<double>(world.role_of_rank.size());
+  const auto step_s = static_cast<double>(replayed.step) * kSecondsPerPicosecond;
+
+  result.step = replayed.step;
+  result.iteration_s = step_s;
+  result.stages.resize(roles);
+  result.mean_breakdown = {};
+  result.ranks_in_breakdown = static_cast<std::int64_t>(world.role_of_rank.size());
+  result.ops = 0;
+  double busy = 0;
+  std::vector<KindTotal> sums = empty_totals();
+  std::vector<double> exposed(sums.size()), hidden(sums.size());
+  for (std::size_t role = 0; role < roles; ++role) {
+    const Program& program = *world.programs[role];
+    RankMetrics metrics = measure_rank(program, replayed.timelines[role], replayed.step);
+    const auto weight = static_cast<double>(ranks[role]);
+    StageResult& stage = result.stages[role];
+    stage.stage = static_cast<int>(role);
+    stage.representative_rank = program.rank;
+    stage.breakdown = metrics.breakdown;
+    stage.gpu_busy = replayed.step > 0 ? static_cast<double>(metrics.busy) / static_cast<double>(replayed.step) : 0;
+    stage.gantt = simplify(metrics.spans, replayed.step);
+    stage.peak_in_flight = metrics.peak_in_flight;
+    result.ops += static_cast<std::int64_t>(program.ops.size());
+    busy += stage.gpu_busy * weight;
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      result.mean_breakdown.time[c] += metrics.breakdown.time[c] * ranks[role];
+    }
+    for (const KindTotal& total : metrics.communication) {
+      const auto found =
+          std::find_if(sums.begin(), sums.end(), [&](const KindTotal& sum) { return sum.kind == total.kind; });
+      const auto index = static_cast<std::size_t>(found - sums.begin());
+      exposed[index] += static_cast<double>(total.exposed) * weight;
+      hidden[index] += static_cast<double>(total.hidden) * weight;
+      found->bytes += total.bytes * weight;
+      found->calls += total.calls * ranks[role];
+    }
+  }
+
+  const auto mean_s = [&](double picoseconds) { return picoseconds / all_ranks * kSecondsPerPicosecond; };
+  const auto total_of = [&](Category category) {
+    return static_cast<double>(result.mean_breakdown.time[static_cast<std::size_t>(category)]);
+  };
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].calls == 0) continue;
+    auto entry = std::find_if(result.communication.begin(), result.communication.end(),
+                              [&](const CommunicationTime& known) { return known.kind == sums[i].kind; });
+    if (entry == result.communication.end()) {
+      result.communication.push_back({sums[i].kind, 0, 0, 0, -1, 0});
+      entry = result.communication.end() - 1;
+    }
+    entry->exposed_s = mean_s(exposed[i]);
+    entry->hidden_s = mean_s(hidden[i]);
+    entry->bytes = sums[i].bytes / all_ranks;
+    entry->calls = std::llround(static_cast<double>(sums[i].calls) / all_ranks);
+  }
+  const double idle = total_of(Category::bubble), whole = static_cast<double>(replayed.step) * all_ranks;
+  result.gpu_busy = busy / all_ranks;
+  result.bubble_share = whole > 0 ? idle / whole : 0;
+  result.bubble_over_ideal = whole > idle ? idle / (whole - idle) : 0;
+  result.recompute_s = mean_s(total_of(Category::recompute));
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,178 @@
+#include "suite/measure/simulate.h"
+
+#include <chrono>
+#include <thread>
+
+#include "engine/device/sim/replay.h"
+#include "engine/model/flops.h"
+#include "engine/model/formulas.h"
+#include "engine/parallel/schedule.h"
+#include "engine/program/verifier.h"
+#include "engine/train/step.h"
+#include "suite/measure/memory_report.h"
+#include "suite/measure/metrics.h"
+#include "suite/measure/step_trace.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// Programs and the World they form. Programs live as long as this.
+struct RecordedWorld {
+  std::vector<Program> programs;
+  World world;
+};
+
+void stop_if_cancelled(const SimulateOptions& options) {
+  if (options.cancelled && options.cancelled->load()) throw Error(Error::Kind::run, "the run was cancelled");
+}
+
+RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, const SimulateOptions& options) {
+  const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
+  RecordedWorld recorded;
+  for (const int rank : ranks) {
+    stop_if_cancelled(options);
+    recorded.programs.push_back(record_step(config, rank, {}, faults).program);
+  }
+  for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
+  return recorded;
+}
+
+/// Most roles that are replayed for exactness under ZeRO.
+constexpr std::int64_t kMostRoles = 64;
+
+/// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO the
+/// slices that replicas own cut parameters at different places, so each replica is a role of its own while there are few;
+/// with many, the first stands for all, and the end of the step is off by microseconds.
+RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const SimulateOptions& options) {
+  const Layout& layout = config.layout;
+  const RankGrid grid(layout);
+  const bool each_replica = layout.zero_stage >= 1 && layout.pp * layout.dp <= kMostRoles;
+  const int replicas = each_replica ? static_cast<int>(layout.dp) : 1;
+  std::vector<int> representatives, all;
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    for (int replica = 0; replica < replicas; ++replica) {
+      representatives.push_back(grid.rank_at({.dp = replica, .pp = stage}));
+    }
+  }
+  RecordedWorld collapsed = record_ranks(config, representatives, options);
+  for (int rank = 0; rank < grid.world(); ++rank) {
+    const Coordinates at = grid.coordinates(rank);
+    collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp : 0));
+    all.push_back(rank);
+  }
+  if (why_not_collapsible(collapsed.world, costs).empty()) return collapsed;
+  RecordedWorld whole = record_ranks(config, all, options);
+  whole.world = whole_world(whole.world.programs);
+  return whole;
+}
+
+std::string traffic_name(GroupKind group) {
+  switch (group) {
+    case GroupKind::tensor: return "tensor";
+    case GroupKind::data:
+    case GroupKind::parameters: return "data";
+    case GroupKind::pipeline_forward:
+    case GroupKind::pipeline_backward: return "pipeline";
+    case GroupKind::embedding: return "embedding";
+    case GroupKind::model_parallel:
+    case GroupKind::world: return "global";
+  }
+  return "global";
+}
+
+/// Every kind of communication that has a closed formula, with the formula's bytes as the mean over stages.
+std::vector<CommunicationTime> expected_communication(const TrainConfig& config) {
+  std::vector<CommunicationTime> kinds;
+  const auto stages = static_cast<double>(config.layout.pp);
+  for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) {
+    for (const Volume& volume : communication_volumes(config.model, config.layout, config.stack, stage)) {
+      const std::string kind = traffic_name(volume.group) + " " + std::string(name_of(volume.op)) +
+                               (volume.recomputed ? " (recomputed)" : "");
+      auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == kind; });
+      if (found == kinds.end()) found = kinds.insert(kinds.end(), {.kind = kind, .expected_bytes = 0});
+      if (volume.bytes < 0 || found->expected_bytes < 0) {
+        found->expected_bytes = -1;  // no closed formula for a part of it
+      } else {
+        found->expected_bytes += volume.bytes / stages;
+      }
+    }
+  }
+  return kinds;
+}
+
+void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
+  const Layout& layout = config.layout;
+  // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need not do.
+  const FlopsFormula formula = flops_formula_of(config.model.family, layout.attention == AttentionKernel::flash);
+  const FlopsCount model = model_flops(config.model, layout, formula);
+  result.flops_model = model.total();
+  result.flops_hardware = hardware_flops(config.model, layout, formula).total();
+  result.flops_formula = model.formula;
+  const auto gpus = static_cast<double>(layout.world());
+  const double per_gpu = result.flops_model / result.iteration_s / gpus;
+  result.model_tflops_per_gpu = per_gpu * 1e-12;
+  result.tokens_per_s_per_gpu =
+      static_cast<double>(layout.global_batch * config.model.seq) / result.iteration_s / gpus;
+  if (const auto peak = hardware.peak_flops.find(layout.precision); peak != hardware.peak_flops.end()) {
+    result.mfu = per_gpu / peak->second;
+    result.hfu = result.flops_hardware / result.iteration_s / gpus / peak->second;
+    result.speed_of_light_s = result.flops_model / gpus / peak->second;
+  }
+  const ScheduleShape shape{layout.schedule, layout.pp, layout.vpp, layout.micro_batches(), layout.group()};
+  result.bubble_formula_step = bubble_over_step(shape);
+  result.bubble_formula_ideal = bubble_over_ideal(shape);
+}
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// Keeps one StageResult per pipeline stage (its first tensor and data rank) and adds the memory of that rank.
+void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, const RecordedWorld& recorded,
+                 VariantResult& result) {
+  const RankGrid grid(config.layout);
+  std::vector<StageResult> stages;
+  double reserved = 0;
+  for (std::size_t role = 0; role < recorded.programs.size(); ++role) {
+    const Program& program = recorded.programs[role];
+    const Coordinates at = grid.coordinates(program.rank);
+    if (at.tp != 0 || at.dp != 0) continue;
+    StageResult& stage = stages.emplace_back(std::move(result.stages[role]));
+    stage.stage = at.pp;
+    stage.memory = measure_memory(config, at.pp, program);
+    reserved = std::max(reserved, reserved_bytes(config, program));
+    result.peak_memory_gib = std::max(result.peak_memory_gib, stage.memory.peak_bytes / kGiB);
+  }
+  result.stages = std::move(stages);
+  result.capacity_gib = static_cast<double>(hardware.memory_bytes) / kGiB;
+  result.fits = reserved <= static_cast<double>(hardware.memory_bytes);
+}
+
+}  // namespace
+
+VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
+  if (std::vector<Violation> problems = validate(config, ""); !problems.empty()) throw Error(std::move(problems));
+  if (options.injection.delay_s > 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.injection.delay_s));
+  }
+  const Placement placement = place(config.layout, hardware.gpus_per_node);
+  const CostModel costs(hardware, placement,
+                        host_cost(hardware, config.stack.cuda_graphs, config.stack.step_fixed_s));
+  const RecordedWorld recorded = record_world(config, costs, options);
+  if (options.verify) {
+    const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);
+    CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);
+  }
+  stop_if_cancelled(options);
+  const ReplayResult replayed = replay(recorded.world, costs);
+  stop_if_cancelled(options);
+
+  VariantResult result;
+  result.communication = expected_communication(config);
+  apply_metrics(recorded.world, replayed, result);
+  fill_rates(config, hardware, result);
+  fill_stages(config, hardware, recorded, result);
+  if (!options.trace_file.empty()) write_step_trace(recorded.world.programs, replayed.timelines, options.trace_file);
+  return result;
+}
+
+}  // namespace benchsuite

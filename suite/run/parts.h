@@ -1,0 +1,44 @@
+// Results of a run before its end: every variant and every case has its file the moment it is there.
+//
+//   RUN/variants/CASE/VARIANT.json   until the case is complete
+//   RUN/cases/CASE.json              judged
+//
+// Each is a result.json of its own (suite/report/result_json.h), so that `report` renders it, and what is read back is bit
+// for bit what was written.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "suite/results/run.h"
+
+namespace benchsuite {
+
+class Parts {
+ public:
+  /// `frame` says which run the parts belong to; its cases are left out.
+  Parts(std::string folder, Run frame);
+
+  /// Of variants that ran to their end; those that were stopped leave nothing.
+  void write(const CaseResult& result, const VariantResult& variant) const;
+  /// Of a case all of whose variants ran to their end; the files of its variants go.
+  void write(const CaseResult& result) const;
+
+  /// What an earlier process left of the case with this hash, nothing when it left none. Throws Error (config) when the
+  /// file can't be what it left.
+  std::optional<VariantResult> variant(const CaseResult& blank, const std::string& id) const;
+  std::optional<CaseResult> complete(const CaseResult& blank) const;
+
+ private:
+  std::string folder_of(const std::string& case_id) const { return folder_ + "/variants/" + case_id; }
+  std::optional<CaseResult> read(const std::string& file, const CaseResult& blank) const;
+
+  std::string folder_;
+  Run frame_;
+};
+
+/// Whether it ended by itself, not by a signal or a time limit.
+bool ran_to_its_end(const VariantResult& variant);
+bool ran_to_its_end(const CaseResult& result);
+
+}  // namespace benchsuite

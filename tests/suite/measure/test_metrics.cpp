@@ -1,0 +1,424 @@
+// Timelines written by hand; every part is counted in the comment above it.
+#include "suite/measure/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "engine/core/error.h"
+#include "suite/measure/gantt.h"
+#include "suite/measure/waterfall.h"
+
+namespace benchsuite {
+namespace {
+
+struct Recording {
+  Program program;
+  Timeline timeline;
+
+  Op& op(OpKind kind, StreamKind stream, Phase phase, Span span, std::int32_t micro_batch = -1,
+         std::int16_t chunk = -1) {
+    Op op;
+    op.kind = kind;
+    op.stream = stream;
+    op.phase = phase;
+    op.micro_batch = micro_batch;
+    op.chunk = chunk;
+    program.ops.push_back(op);
+    timeline.spans.push_back(span);
+    timeline.end = std::max(timeline.end, span.end);
+    return program.ops.back();
+  }
+  void compute(Phase phase, Picoseconds start, Picoseconds end, std::int32_t micro_batch = -1, std::int16_t chunk = -1,
+               OpKind kind = OpKind::gemm) {
+    op(kind, StreamKind::compute, phase, {start, start, end}, micro_batch, chunk).shape = shape(kind, 0);
+  }
+  void transfer(OpKind kind, StreamKind stream, Phase phase, Span span, std::int64_t elements = 0, int members = 2,
+                std::int32_t micro_batch = -1) {
+    Op& added = op(kind, stream, phase, span, micro_batch);
+    added.shape = shape(kind, elements);
+    Group group{GroupKind::tensor, std::vector<int>(static_cast<std::size_t>(members))};
+    std::iota(group.ranks.begin(), group.ranks.end(), 0);
+    added.group = static_cast<std::uint32_t>(program.groups.size());
+    program.groups.push_back(group);
+  }
+  std::uint32_t shape(OpKind kind, std::int64_t elements) {
+    OpShape shape;
+    shape.kind = kind;
+    shape.dtype = DType::bf16;
+    shape.dims[0] = elements;
+    program.shapes.push_back(shape);
+    return static_cast<std::uint32_t>(program.shapes.size() - 1);
+  }
+};
+
+Picoseconds part(const Breakdown& breakdown, Category category) {
+  return breakdown.time[static_cast<std::size_t>(category)];
+}
+
+Picoseconds total(const Breakdown& breakdown) {
+  return std::accumulate(breakdown.time.begin(), breakdown.time.end(), Picoseconds{0});
+}
+
+const KindTotal* kind(const RankMetrics& metrics, const std::string& name) {
+  for (const KindTotal& total : metrics.communication) {
+    if (total.kind == name) return &total;
+  }
+  return nullptr;
+}
+
+TEST(Metrics, ComputePhasesAndFills) {
+  Recording r;
+  r.compute(Phase::forward, 0, 3, -1, -1, OpKind::fill);  // zeroing gradients is optimizer work wherever it stands
+  r.compute(Phase::forward, 3, 10);
+  r.compute(Phase::recompute, 10, 15);
+  r.compute(Phase::backward, 15, 30);
+  r.compute(Phase::gradient_sync, 30, 32);
+  r.compute(Phase::optimizer, 32, 40);
+  const RankMetrics m = measure_rank(r.program, r.timeline, 50);
+  EXPECT_EQ(part(m.breakdown, Category::forward), 7);
+  EXPECT_EQ(part(m.breakdown, Category::recompute), 5);
+  EXPECT_EQ(part(m.breakdown, Category::backward), 15);
+  EXPECT_EQ(part(m.breakdown, Category::optimizer), 3 + 2 + 8);
+  EXPECT_EQ(part(m.breakdown, Category::bubble), 10);  // up to the end of the step
+  EXPECT_EQ(m.busy, 40);
+}
+
+TEST(Metrics, ExposedHiddenAndWaiting) {
+  // compute 0..10, 30..40. All-gather: arrives at 5, members complete at 12, ends at 34.
+  // 10..12 waits (bubble, yet resident), 12..30 exposed, 30..34 hidden.
+  Recording r;
+  r.compute(Phase::forward, 0, 10);
+  r.transfer(OpKind::all_gather, StreamKind::tensor, Phase::forward, {5, 12, 34}, 1000, 4);
+  r.compute(Phase::forward, 30, 40);
+  const RankMetrics m = measure_rank(r.program, r.timeline, 45);
+  EXPECT_EQ(part(m.breakdown, Category::forward), 20);
+  EXPECT_EQ(part(m.breakdown, Category::tensor), 18);
+  EXPECT_EQ(part(m.breakdown, Category::bubble), 2 + 5);
+  EXPECT_EQ(m.busy, 40);
+  ASSERT_NE(kind(m, "tensor all_gather"), nullptr);
+  EXPECT_EQ(kind(m, "tensor all_gather")->exposed, 18);
+  EXPECT_EQ(kind(m, "tensor all_gather")->hidden, 4);
+  EXPECT_EQ(kind(m, "tensor all_gather")->calls, 1);
+  EXPECT_DOUBLE_EQ(kind(m, "tensor all_gather")->bytes, 1000 * 2 * 3.0 / 4);
+}
+
+TEST(Metrics, CategoriesTakeInstantsInOrder) {
+  // No compute at all. data 0..100, pipeline 10..60, recomputed tensor 20..30, embedding 50..110, global 105..120.
+  Recording r;
+  r.transfer(OpKind::all_reduce, StreamKind::data, Phase::gradient_sync, {0, 0, 100});
+  r.transfer(OpKind::send, StreamKind::pipeline_send_next, Phase::forward, {10, 10, 60});
+  r.transfer(OpKind::all_gather, StreamKind::tensor, Phase::recompute, {20, 20, 30});
+  r.transfer(OpKind::all_reduce, StreamKind::embedding, Phase::gradient_sync, {50, 50, 110});
+  r.transfer(OpKind::all_reduce, StreamKind::global, Phase::optimizer, {105, 105, 120});
+  const RankMetrics m = measure_rank(r.program, r.timeline, 120);
+  EXPECT_EQ(part(m.breakdown, Category::tensor_recompute), 10);
+  EXPECT_EQ(part(m.breakdown, Category::tensor), 0);
+  EXPECT_EQ(part(m.breakdown, Category::pipeline), 40);   // 10..20, 30..60
+  EXPECT_EQ(part(m.breakdown, Category::data), 50);       // 0..10, 60..100
+  EXPECT_EQ(part(m.breakdown, Category::embedding), 10);  // 100..110
+  EXPECT_EQ(part(m.breakdown, Category::global), 10);     // 110..120
+  EXPECT_EQ(part(m.breakdown, Category::bubble), 0);
+  EXPECT_EQ(kind(m, "tensor all_gather (recomputed)")->exposed, 10);
+  EXPECT_EQ(kind(m, "pipeline send")->exposed, 40);
+  EXPECT_EQ(kind(m, "pipeline send")->hidden, 10);  // behind the collective that comes first
+  EXPECT_EQ(kind(m, "data all_reduce")->hidden, 50);
+}
+
+TEST(Metrics, ReceiveThatWaitsIsBubbleThatLooksBusy) {
+  Recording r;
+  r.transfer(OpKind::receive, StreamKind::pipeline_receive_previous, Phase::forward, {0, 70, 80}, 64);
+  r.compute(Phase::forward, 80, 100);
+  const RankMetrics m = measure_rank(r.program, r.timeline, 100);
+  EXPECT_EQ(part(m.breakdown, Category::bubble), 70);
+  EXPECT_EQ(part(m.breakdown, Category::pipeline), 10);
+  EXPECT_EQ(m.busy, 100);
+  EXPECT_EQ(kind(m, "pipeline receive")->bytes, 0);
+}
+
+TEST(Metrics, GroupsOfOneDontCommunicate) {
+  Recording r;
+  r.transfer(OpKind::all_reduce, StreamKind::tensor, Phase::forward, {0, 0, 0}, 8, 1);
+  const RankMetrics m = measure_rank(r.program, r.timeline, 10);
+  EXPECT_TRUE(m.communication.empty());
+  EXPECT_EQ(m.busy, 0);
+}
+
+TEST(Metrics, RingBytes) {
+  const auto bytes = [](OpKind kind) {
+    OpShape shape;
+    shape.kind = kind;
+    shape.dtype = DType::fp32;
+    shape.dims[0] = 800;
+    return wire_bytes(shape, 8);
+  };
+  EXPECT_DOUBLE_EQ(bytes(OpKind::all_gather), 2800);  // 7/8 of 3200 bytes
+  EXPECT_DOUBLE_EQ(bytes(OpKind::reduce_scatter), 2800);
+  EXPECT_DOUBLE_EQ(bytes(OpKind::all_reduce), 5600);
+  EXPECT_DOUBLE_EQ(bytes(OpKind::send), 3200);
+  EXPECT_DOUBLE_EQ(bytes(OpKind::receive), 0);
+}
+
+TEST(Metrics, PeakInFlight) {
+  // F0 F1 B0 F2 B1 B2: two at most, since B0 ends as F2 starts. Each pass is two ops.
+  Recording r;
+  Picoseconds now = 0;
+  const auto pass = [&](Phase phase, int micro_batch, std::int16_t chunk) {
+    r.compute(phase, now, now + 1, micro_batch, chunk);
+    r.compute(phase, now + 1, now + 2, micro_batch, chunk);
+    now += 2;
+  };
+  for (auto [phase, micro_batch] : {std::pair{Phase::forward, 0},
+                                    {Phase::forward, 1},
+                                    {Phase::backward, 0},
+                                    {Phase::forward, 2},
+                                    {Phase::backward, 1},
+                                    {Phase::backward, 2}}) {
+    pass(phase, micro_batch, 0);
+  }
+  EXPECT_EQ(measure_rank(r.program, r.timeline, now).peak_in_flight, 2);
+  // Chunks of one micro-batch count each; recompute is part of neither.
+  Recording chunks;
+  std::swap(r, chunks);
+  r = {};
+  now = 0;
+  pass(Phase::forward, 0, 0);
+  pass(Phase::forward, 0, 1);
+  pass(Phase::forward, 1, 0);
+  pass(Phase::recompute, 0, 1);
+  pass(Phase::backward, 0, 1);
+  pass(Phase::backward, 0, 0);
+  pass(Phase::backward, 1, 0);
+  EXPECT_EQ(measure_rank(r.program, r.timeline, now).peak_in_flight, 3);
+}
+
+/// Any streams, any spans: parts must still add up.
+Recording random_recording(unsigned seed, int ops) {
+  std::mt19937 random(seed);
+  Recording r;
+  std::array<Picoseconds, kStreams> free{};
+  for (int i = 0; i < ops; ++i) {
+    const auto stream = static_cast<StreamKind>(random() % 3 == 0 ? 1 + random() % (kStreams - 1) : 0);
+    Picoseconds& at = free[static_cast<std::size_t>(stream)];
+    const Picoseconds ready = at + static_cast<Picoseconds>(random() % 5);
+    const Picoseconds start = ready + static_cast<Picoseconds>(stream == StreamKind::compute ? 0 : random() % 20);
+    at = start + static_cast<Picoseconds>(random() % 30);
+    if (stream == StreamKind::compute) {
+      r.compute(static_cast<Phase>(random() % 3), start, at, static_cast<int>(random() % 4));
+    } else {
+      r.transfer(OpKind::all_reduce, stream, static_cast<Phase>(random() % 3), {ready, start, at});
+    }
+  }
+  return r;
+}
+
+TEST(Metrics, PartsAddUpAndAgreeWithARecountByInstant) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const Recording r = random_recording(seed, 60);
+    const Picoseconds step = r.timeline.end + seed;
+    const RankMetrics m = measure_rank(r.program, r.timeline, step);
+    ASSERT_EQ(total(m.breakdown), step);
+    Breakdown recount;
+    Picoseconds busy = 0;
+    for (Picoseconds t = 0; t < step; ++t) {  // the rule, instant by instant
+      int best = static_cast<int>(Category::bubble);
+      bool resident = false;
+      for (std::size_t i = 0; i < r.program.ops.size(); ++i) {
+        const Op& op = r.program.ops[i];
+        const Span& span = r.timeline.spans[i];
+        resident = resident || (span.ready <= t && t < span.end);
+        if (t < span.start || t >= span.end) continue;
+        Category category{};
+        switch (op.stream) {
+          case StreamKind::compute:
+            category = static_cast<Category>(op.phase);
+            break;
+          case StreamKind::tensor:
+            category = op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
+            break;
+          case StreamKind::data:
+          case StreamKind::parameters:
+            category = Category::data;
+            break;
+          case StreamKind::embedding:
+            category = Category::embedding;
+            break;
+          case StreamKind::global:
+            category = Category::global;
+            break;
+          default:
+            category = Category::pipeline;
+        }
+        best = std::min(best, static_cast<int>(category));
+      }
+      ++recount.time[static_cast<std::size_t>(best)];
+      busy += resident;
+    }
+    ASSERT_EQ(m.breakdown.time, recount.time) << "seed " << seed;
+    ASSERT_EQ(m.busy, busy) << "seed " << seed;
+    Picoseconds exposed = 0, communication = 0;
+    for (const KindTotal& kind : m.communication) exposed += kind.exposed;
+    for (int c = static_cast<int>(Category::tensor); c <= static_cast<int>(Category::global); ++c) {
+      communication += m.breakdown.time[static_cast<std::size_t>(c)];
+    }
+    ASSERT_EQ(exposed, communication);
+    std::array<Picoseconds, kCategories> drawn{};
+    Picoseconds at = 0;
+    for (const GanttSpan& span : m.spans) {
+      ASSERT_EQ(span.start, at);
+      at = span.end;
+      drawn[static_cast<std::size_t>(span.category)] += span.end - span.start;
+    }
+    ASSERT_EQ(at, step);
+    ASSERT_EQ(drawn, m.breakdown.time);
+  }
+}
+
+TEST(Metrics, MeansWeighRanksAlike) {
+  // Role 0 has three ranks, role 1 one: forward 40 and 80 of a step of 100.
+  Recording a, b;
+  a.compute(Phase::forward, 0, 40);
+  a.transfer(OpKind::send, StreamKind::pipeline_send_next, Phase::forward, {40, 40, 60}, 100);
+  b.compute(Phase::recompute, 0, 80);
+  b.program.rank = 3;
+  const World world{{&a.program, &b.program}, {0, 0, 0, 1}};
+  const ReplayResult replayed{{a.timeline, b.timeline}, 100};
+  VariantResult result;
+  result.stages.resize(2);
+  result.stages[1].memory.peak_bytes = 7;
+  result.communication = {{"tensor all_gather (recomputed)", 0, 0, 0, 55, 0}, {"pipeline send", 0, 0, 0, 150, 0}};
+  apply_metrics(world, replayed, result);
+  EXPECT_EQ(result.step, 100);
+  EXPECT_DOUBLE_EQ(result.iteration_s, 100e-12);
+  EXPECT_EQ(result.ranks_in_breakdown, 4);
+  EXPECT_EQ(part(result.mean_breakdown, Category::forward), 120);
+  EXPECT_EQ(part(result.mean_breakdown, Category::pipeline), 60);
+  EXPECT_EQ(part(result.mean_breakdown, Category::bubble), 3 * 40 + 20);
+  EXPECT_DOUBLE_EQ(result.bubble_share, 0.35);
+  EXPECT_DOUBLE_EQ(result.bubble_over_ideal, 140.0 / 260);
+  EXPECT_DOUBLE_EQ(result.recompute_s, 20e-12);
+  EXPECT_DOUBLE_EQ(result.gpu_busy, (3 * 0.6 + 0.8) / 4);
+  EXPECT_EQ(result.ops, 3);
+  EXPECT_EQ(result.stages[1].representative_rank, 3);
+  EXPECT_DOUBLE_EQ(result.stages[1].gpu_busy, 0.8);
+  EXPECT_EQ(result.stages[1].memory.peak_bytes, 7);
+  // A kind that never ran keeps its place with nothing sent.
+  ASSERT_EQ(result.communication.size(), 2u);
+  EXPECT_EQ(result.communication[0].bytes, 0);
+  EXPECT_EQ(result.communication[0].expected_bytes, 55);
+  EXPECT_DOUBLE_EQ(result.communication[1].bytes, 150);
+  EXPECT_EQ(result.communication[1].expected_bytes, 150);
+  EXPECT_DOUBLE_EQ(result.communication[1].exposed_s, 15e-12);
+  EXPECT_EQ(result.communication[1].calls, 1);  // three of four ranks send once
+}
+
+TEST(Gantt, NeighboursOfOneKindMerge) {
+  std::vector<GanttSpan> spans;
+  append_span(spans, {Category::forward, 0, 0, 0, 5});
+  append_span(spans, {Category::forward, 0, 0, 5, 9});
+  append_span(spans, {Category::forward, 1, 0, 9, 9});
+  append_span(spans, {Category::forward, 1, 0, 9, 12});
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_EQ(spans[0].end, 9);
+  EXPECT_EQ(spans[1].micro_batch, 1);
+}
+
+/// 1F1B of `passes` micro-batches with `layers` layers a pass: compute and exposed collectives in turn.
+std::vector<GanttSpan> long_step(int passes, int layers) {
+  std::vector<GanttSpan> spans;
+  Picoseconds at = 0;
+  const auto add = [&](Category category, int micro_batch, Picoseconds length) {
+    append_span(spans, {category, micro_batch, static_cast<std::int16_t>(micro_batch < 0 ? -1 : 0), at, at + length});
+    at += length;
+  };
+  for (int i = 0; i < passes; ++i) {
+    for (int layer = 0; layer < layers; ++layer) {
+      add(Category::forward, i, 900);
+      add(Category::tensor, i, 100);
+    }
+    add(Category::pipeline, i, 7);
+    add(Category::bubble, -1, 3);
+    for (int layer = 0; layer < layers; ++layer) {
+      add(Category::recompute, i, 800);
+      add(Category::tensor_recompute, i, 90);
+      add(Category::backward, i, 1900);
+      add(Category::tensor, i, 60);
+    }
+  }
+  add(Category::bubble, -1, at / 10);
+  add(Category::optimizer, -1, 5000);
+  return spans;
+}
+
+std::array<Picoseconds, kCategories> totals(const std::vector<GanttSpan>& spans) {
+  std::array<Picoseconds, kCategories> time{};
+  for (const GanttSpan& span : spans) time[static_cast<std::size_t>(span.category)] += span.end - span.start;
+  return time;
+}
+
+TEST(Gantt, ShortStepsAreDrawnAsTheyAre) {
+  const auto spans = long_step(8, 10);
+  EXPECT_EQ(simplify(spans, spans.back().end).size(), spans.size());
+}
+
+TEST(Gantt, LongStepsKeepEveryCategorysTimeInOneRectangleAPass) {
+  const auto spans = long_step(128, 10);
+  ASSERT_GT(spans.size(), kGanttDetail);
+  const auto simple = simplify(spans, spans.back().end);
+  EXPECT_EQ(totals(simple), totals(spans));
+  // Forward pass: compute, collectives, transfer, a short wait. Backward: four kinds. At the end a wait and the optimizer.
+  EXPECT_EQ(simple.size(), 128u * (4 + 4) + 2);
+  Picoseconds at = 0;
+  for (const GanttSpan& span : simple) {
+    ASSERT_EQ(span.start, at);
+    ASSERT_LT(span.start, span.end);
+    at = span.end;
+  }
+  EXPECT_EQ(at, spans.back().end);
+  EXPECT_EQ(simple[0].category, Category::forward);
+  EXPECT_EQ(simple[0].end, 9000);
+  EXPECT_EQ(simple[0].micro_batch, 0);
+}
+
+VariantResult variant(const char* id, std::int64_t ranks, std::array<Picoseconds, kCategories> sums) {
+  VariantResult result;
+  result.id = id;
+  result.mean_breakdown.time = sums;
+  result.ranks_in_breakdown = ranks;
+  result.step = std::accumulate(sums.begin(), sums.end(), Picoseconds{0}) / ranks;
+  return result;
+}
+
+TEST(Waterfall, PartsAddUpToTheDifference) {
+  // Sums over three ranks, whose means are not whole picoseconds; steps 1639 and 1273.
+  //                           forward recompute backward optimizer tensor again pipeline data embedding global bubble
+  auto from = variant("full", 3, {1000, 900, 2001, 50, 300, 200, 31, 20, 10, 5, 400});
+  const auto to = variant("selective", 3, {1001, 100, 2000, 50, 301, 0, 30, 20, 10, 5, 302});
+  from.gpu_busy = 0.954;
+  from.mfu = 0.2418;
+  const Waterfall waterfall = waterfall_between("why", from, to);
+  std::vector<long> parts;
+  for (const Waterfall::Part& part : waterfall.parts) parts.push_back(std::lround(part.seconds * 1e12));
+  EXPECT_THAT(parts, testing::ElementsAre(33 - 300, 0 - 67, 100 - 100, 101 - 133, 0, 0));
+  EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), 0L), 1273 - 1639);
+  EXPECT_EQ(waterfall.from, "full");
+  EXPECT_EQ(waterfall.to, "selective");
+  EXPECT_DOUBLE_EQ(waterfall.from_s, 1639e-12);
+  EXPECT_DOUBLE_EQ(waterfall.to_s, 1273e-12);
+  EXPECT_THAT(waterfall.one_line, testing::HasSubstr("GPUs look 95 % busy because a kernel that waits in a collective "
+                                                     "counts as busy; useful model FLOPs are 24 % of peak"));
+  from.mfu.reset();
+  EXPECT_THAT(busy_beside_mfu(from), testing::HasSubstr("no peak is known"));
+}
+
+TEST(Waterfall, RefusesVariantsThatDontAddUp) {
+  auto broken = variant("a", 1, {10});
+  broken.step = 11;
+  EXPECT_THROW(waterfall_between("x", broken, variant("b", 1, {10})), Error);
+}
+
+}  // namespace
+}  // namespace benchsuite
