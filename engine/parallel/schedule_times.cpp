@@ -5,7 +5,7 @@
 namespace benchsuite {
 
 namespace {
-constexpr std::int64_t kForward = 1, kNever = -1;
+constexpr std::int64_t kNever = -1;
 }
 
 std::size_t ScheduleTimes::slot(const Step& step) const {
@@ -32,7 +32,14 @@ ScheduleTimes::Consumer ScheduleTimes::consumer_of(std::int64_t rank, const Step
   return consumer;
 }
 
-ScheduleTimes::ScheduleTimes(const ScheduleShape& shape, std::int64_t backward) : shape_(shape) {
+ScheduleTimes::ScheduleTimes(const ScheduleShape& shape, std::int64_t backward)
+    : ScheduleTimes(
+          shape,
+          [backward](std::int64_t, const Step& step) { return step.kind == Step::Kind::forward ? 1 : backward; },
+          [](std::int64_t, const Step&) { return 0; }) {}
+
+ScheduleTimes::ScheduleTimes(const ScheduleShape& shape, const StepLength& length, const StepLength& travel)
+    : shape_(shape) {
   const auto ranks = static_cast<std::size_t>(shape.pipeline);
   const auto slots = static_cast<std::size_t>(2 * shape.chunks * shape.micro_batches);
   std::vector<std::vector<std::int64_t>> arrival(ranks);  // by rank and slot: when its input from another rank is there
@@ -66,12 +73,13 @@ ScheduleTimes::ScheduleTimes(const ScheduleShape& shape, std::int64_t backward) 
       if (input == kNever) break;
       StepTime& time = times_[r][next[r]];
       time.start = std::max(input, free_at[r]);
-      time.end = free_at[r] = time.start + (step.kind == Step::Kind::forward ? kForward : backward);
+      time.end = free_at[r] = time.start + length(rank, step);
       ++next[r];
       ++done;
       const Consumer consumer = consumer_of(rank, step);
       if (consumer.rank < 0) continue;
-      arrival[static_cast<std::size_t>(consumer.rank)][slot(consumer.step)] = time.end;
+      arrival[static_cast<std::size_t>(consumer.rank)][slot(consumer.step)] =
+          time.end + (consumer.rank != rank ? travel(rank, step) : 0);
       if (consumer.rank != rank) ready.push_back(consumer.rank);
     }
   }

@@ -1,10 +1,11 @@
-// When the steps of a schedule run if nothing but the schedule decides: forward 1, backward 2 (3 with full recompute),
-// transfers nothing.
+// When the steps of a schedule run if nothing but the schedule decides: by default forward 1, backward 2 (3 with full
+// recompute), transfers nothing.
 //
 // The order of these times is a statement about dependencies: a step that starts before another ends cannot depend on it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/parallel/schedule.h"
@@ -19,6 +20,10 @@ class ScheduleTimes {
  public:
   /// `backward`: its length in forwards.
   explicit ScheduleTimes(const ScheduleShape& shape, std::int64_t backward = 2);
+
+  /// Length of a step of a rank, and how long its result travels to the next rank. Any unit.
+  using StepLength = std::function<std::int64_t(std::int64_t rank, const Step& step)>;
+  ScheduleTimes(const ScheduleShape& shape, const StepLength& length, const StepLength& travel);
 
   const std::vector<Step>& steps(std::int64_t rank) const { return steps_[static_cast<std::size_t>(rank)]; }
   const StepTime& at(std::int64_t rank, std::size_t step) const { return times_[static_cast<std::size_t>(rank)][step]; }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "suite/measure/metrics.h"
+#include "suite/report/format.h"
 
 namespace benchsuite {
 
@@ -53,6 +54,16 @@ std::optional<double> communication(const VariantResult& variant, const MetricPa
   return 0;  // neither recorded nor in any formula: none of it happens
 }
 
+std::optional<double> rank_bytes(const VariantResult& variant, const MetricPath& path) {
+  const SentBytes* sent = furthest_from_formula(variant, path.detail);
+  if (!sent) {
+    if (!is_communication_kind(path.detail) || variant.stages.empty()) return std::nullopt;
+    return 0;  // neither sent nor in any formula: none of it happens
+  }
+  if (sent->expected_bytes < 0) return std::nullopt;
+  return path.metric == "rank_communication_bytes" ? sent->bytes : sent->expected_bytes;
+}
+
 }  // namespace
 
 const std::vector<MetricName>& metric_names() {
@@ -81,6 +92,8 @@ const std::vector<MetricName>& metric_names() {
       {"peak_in_flight", "1", "stage"},
       {"communication_bytes", "B", "kind"},
       {"communication_bytes_formula", "B", "kind"},
+      {"rank_communication_bytes", "B", "kind"},
+      {"rank_communication_bytes_formula", "B", "kind"},
       {"communication_exposed_s", "s", "kind"},
       {"communication_hidden_s", "s", "kind"},
       {"communication_calls", "1", "kind"},
@@ -127,6 +140,7 @@ std::string why_not_a_metric(const std::string& text) {
 
 std::optional<double> metric_value(const VariantResult& variant, const MetricPath& path) {
   const std::string& name = path.metric;
+  if (name == "rank_communication_bytes" || name == "rank_communication_bytes_formula") return rank_bytes(variant, path);
   if (name.starts_with("communication_")) return communication(variant, path);
   if (name == "iteration_s") return variant.iteration_s;
   if (name == "samples_per_s") {

@@ -1,94 +1,109 @@
 #include "suite/measure/memory_report.h"
 
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
 #include "engine/model/formulas.h"
-#include "engine/model/terms.h"
 #include "engine/program/memory_summary.h"
+#include "suite/measure/memory_terms.h"
 
 namespace benchsuite {
 
 namespace {
 
-/// What Korthikanti et al. count, and what they leave out because it is small.
-struct TermFormula {
-  Term term;
-  const char* each;        ///< bytes of one buffer, in letters; e = bytes of an element, /r = /t under sequence parallelism
-  bool in_paper = true;
+/// Buffers of one name and, unless they are state, of one size.
+struct Tally {
+  double bytes = 0;
+  std::int64_t buffers = 0;
 };
-constexpr TermFormula kFormulas[] = {
-    {Term::attention_input, "e s b h/r"},
-    {Term::attention_statistics, "8 s b/r", false},
-    {Term::attention_norm, "e s b h/r"},
-    {Term::qkv, "3 e s b h/t"},
-    {Term::softmax_output, "e a s^2 b/t"},
-    {Term::softmax_dropout_mask, "a s^2 b/t"},
-    {Term::softmax_dropped, "e a s^2 b/t"},
-    {Term::attention_log_sum, "4 a s b/t", false},
-    {Term::context, "e s b h/t"},
-    {Term::attention_output_mask, "s b h/r"},
-    {Term::mlp_input, "e s b h/r"},
-    {Term::mlp_statistics, "8 s b/r", false},
-    {Term::mlp_norm, "e s b h/r"},
-    {Term::fc1_output, "e s b f/t"},
-    {Term::gelu_output, "e s b f/t"},
-    {Term::mlp_output_mask, "s b h/r"},
-    {Term::layer_group_input, "e s b h/r"},
-    {Term::embedding_mask, "s b h/r"},
-    {Term::final_input, "e s b h/r"},
-    {Term::final_statistics, "8 s b/r", false},
-    {Term::final_norm, "e s b h/r"},
-    {Term::logits, "4 s b V/t"},
-};
+using Tallies = std::map<std::tuple<Purpose, std::uint32_t, std::uint64_t>, Tally>;
 
-std::string in_letters(const std::string& each, bool sequence_parallel) {
-  const std::size_t place = each.find("/r");
-  if (place == std::string::npos) return each;
-  return each.substr(0, place) + (sequence_parallel ? "/t" : "");
+/// The tallies of all buffers for which `counts` holds, as terms with formulas.
+template <class Counts>
+std::vector<StageMemory::Term> terms_of(const Program& program, const MemoryLetters& letters, const Counts& counts) {
+  Tallies tallies;
+  for (const Buffer& buffer : program.buffers) {
+    if (!counts(buffer)) continue;
+    const bool state = is_state(static_cast<Term>(buffer.term));
+    Tally& tally = tallies[{buffer.purpose, buffer.term, state ? 0 : buffer.bytes}];
+    tally.bytes += static_cast<double>(buffer.bytes);
+    ++tally.buffers;
+  }
+  std::vector<StageMemory::Term> terms;
+  for (const auto& [key, tally] : tallies) {
+    const auto& [purpose, index, size] = key;
+    const auto term = static_cast<Term>(index);
+    const bool state = is_state(term);
+    const std::string each = term_formula(letters, term, state ? tally.bytes : static_cast<double>(size));
+    terms.push_back({program.terms[index], tally.bytes,
+                     state || each.empty() ? each : fmt::format("{} x {}", tally.buffers, each),
+                     std::string(name_of(purpose))});
+  }
+  return terms;
 }
 
-double outside_bytes(const TrainConfig& config, const Program& program) {
+/// What the stack adds outside the Program.
+std::vector<StageMemory::Term> outside_terms(const TrainConfig& config, const Program& program) {
   // Each arena in use is rounded up to whole segments of the allocator: at most one segment each.
   std::int64_t arenas = 0;
   for (const std::uint64_t bytes : program.arena_bytes) arenas += bytes > 0 ? 1 : 0;
-  return static_cast<double>(config.stack.context_bytes) +
-         static_cast<double>(config.stack.communicator_bytes) * static_cast<double>(program.groups.size()) +
-         static_cast<double>(config.stack.segment_bytes * arenas);
+  const auto bytes = [](std::int64_t each, std::size_t count) {
+    return static_cast<double>(each) * static_cast<double>(count);
+  };
+  return {{"context", bytes(config.stack.context_bytes, 1), "context_bytes of the stack", "overhead"},
+          {"communicators", bytes(config.stack.communicator_bytes, program.groups.size()),
+           fmt::format("{} x communicator_bytes of the stack", program.groups.size()), "overhead"},
+          {"allocator segments", bytes(config.stack.segment_bytes, static_cast<std::size_t>(arenas)),
+           fmt::format("{} x segment_bytes of the stack", arenas), "overhead"}};
 }
 
 }  // namespace
 
-StageMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program) {
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program) {
   const MemorySummary summary = summarise_memory(program);
+  const MemoryLetters letters(config, stage);
   StageMemory memory;
+  memory.terms = terms_of(program, letters, [&](const Buffer& buffer) {
+    return buffer.alloc_at <= summary.peak_at && summary.peak_at < buffer.free_at;
+  });
+  if (config.stack.workspace_bytes > 0) {
+    memory.terms.push_back({"workspace", static_cast<double>(config.stack.workspace_bytes),
+                            "workspace_bytes of the stack", std::string(name_of(Purpose::workspace))});
+  }
+  double outside = 0;
+  for (StageMemory::Term& term : outside_terms(config, program)) {
+    outside += term.bytes;
+    if (term.bytes > 0) memory.terms.push_back(std::move(term));
+  }
   for (int purpose = 0; purpose < kPurposes; ++purpose) {
     double bytes = static_cast<double>(summary.peak_by_purpose[static_cast<std::size_t>(purpose)]);
     if (static_cast<Purpose>(purpose) == Purpose::workspace) bytes += static_cast<double>(config.stack.workspace_bytes);
     memory.by_purpose.emplace_back(name_of(static_cast<Purpose>(purpose)), bytes);
     memory.peak_bytes += bytes;
   }
-  const double outside = outside_bytes(config, program);
   memory.by_purpose.emplace_back("overhead", outside);
   memory.peak_bytes += outside;
 
-  const bool sequence_parallel = config.layout.sequence_parallel && config.layout.tp > 1;
-  for (const MemorySummary::Term& term : summary.saved_terms) {
-    const TermFormula* formula = nullptr;
-    for (const TermFormula& candidate : kFormulas) {
-      if (index_of(candidate.term) == term.term) formula = &candidate;
+  memory.saved_terms = terms_of(program, letters, [&](const Buffer& buffer) {
+    return buffer.saved_at != kNone && buffer.saved_at <= summary.saved_peak_at &&
+           summary.saved_peak_at < buffer.free_at;
+  });
+  const std::vector<std::string> names = term_names();
+  for (StageMemory::Term& term : memory.saved_terms) {
+    CHECK(!term.formula.empty()) << term.name << " is saved, but has no formula";
+    const auto index = static_cast<std::uint32_t>(std::find(names.begin(), names.end(), term.name) - names.begin());
+    if (is_neglected_in_paper(static_cast<Term>(index))) {
+      term.name += " (not in the paper's count)";
+    } else {
+      memory.saved_bytes += term.bytes;
     }
-    CHECK(formula) << program.terms[term.term] << " is saved, but has no formula";
-    const std::string each = in_letters(formula->each, sequence_parallel);
-    memory.saved_terms.push_back({program.terms[term.term] + (formula->in_paper ? "" : " (not in the paper's count)"),
-                                  static_cast<double>(term.bytes), std::to_string(term.buffers) + " x " + each});
-    if (formula->in_paper) memory.saved_bytes += static_cast<double>(term.bytes);
   }
   const SavedActivations saved = saved_activations(config.model, config.layout, config.stack, stage);
   memory.saved_formula_bytes = saved.layers_total + saved.outside_bytes;
-  return memory;
-}
-
-double reserved_bytes(const TrainConfig& config, const Program& program) {
-  return static_cast<double>(summarise_memory(program).reserved_bytes) +
-         static_cast<double>(config.stack.workspace_bytes) + outside_bytes(config, program);
+  return {std::move(memory), static_cast<double>(summary.reserved_bytes) +
+                                 static_cast<double>(config.stack.workspace_bytes) + outside};
 }
 
 }  // namespace benchsuite

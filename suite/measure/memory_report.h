@@ -1,4 +1,5 @@
-// Where the memory of a stage goes: bytes by purpose at the peak, saved activations by term with their formulas.
+// Where the memory of a stage goes: bytes by purpose and by term at the peak, saved activations at their high-water mark, each
+// with its formula.
 #pragma once
 
 #include "engine/program/program.h"
@@ -7,10 +8,12 @@
 
 namespace benchsuite {
 
-/// Memory of the rank that recorded `program`, a rank of pipeline stage `stage`.
-StageMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program);
+struct MeasuredMemory {
+  StageMemory stage;
+  double reserved_bytes = 0;  ///< what the allocator must reserve: arenas with their holes, and what the stack adds
+};
 
-/// Bytes the allocator must reserve on that rank: arenas with their holes, and what the stack adds.
-double reserved_bytes(const TrainConfig& config, const Program& program);
+/// Memory of the rank that recorded `program`, a rank of pipeline stage `stage`.
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program);
 
 }  // namespace benchsuite

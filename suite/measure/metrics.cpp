@@ -115,6 +115,19 @@ class InFlight {
   std::vector<std::vector<Pass>> passes_;  // [chunk][micro-batch]
 };
 
+bool is_of_pass(const Op& op) {
+  return op.micro_batch >= 0 &&
+         (op.phase == Phase::forward || op.phase == Phase::recompute || op.phase == Phase::backward);
+}
+
+void add_to_pass(RankPasses& passes, const Op& op, Picoseconds time, Picoseconds end) {
+  if (!is_of_pass(op)) return;
+  const auto chunk = static_cast<std::size_t>(std::max<std::int16_t>(op.chunk, 0));
+  if (chunk >= passes.time.size()) passes.time.resize(chunk + 1);
+  passes.time[chunk][op.phase == Phase::forward ? 0 : 1] += time;
+  passes.end = std::max(passes.end, end);
+}
+
 /// Walks the gaps of the compute stream, in order.
 class Gaps {
  public:
@@ -156,6 +169,7 @@ class Gaps {
         span.micro_batch = op.micro_batch;
         span.chunk = op.chunk;
         totals_[winner->kind].exposed += next - from;
+        if (span.category != Category::pipeline) add_to_pass(metrics_.passes, op, next - from, next);
       }
       metrics_.breakdown.time[static_cast<std::size_t>(span.category)] += next - from;
       append_span(metrics_.spans, span);
@@ -243,6 +257,10 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
     totals[kind].hidden += span.end - span.start;  // exposed parts are taken off below
     totals[kind].bytes += wire_bytes(program.shape_of(op), members);
     ++totals[kind].calls;
+    if (op.kind == OpKind::send) {
+      metrics.passes.travel += span.end - span.start;
+      ++metrics.passes.sends;
+    }
   }
 
   Gaps gaps(transfers, program, metrics, totals);
@@ -261,9 +279,13 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
     metrics.busy += span.end - span.start;
     append_span(metrics.spans, {category, op.micro_batch, op.chunk, span.start, span.end});
     in_flight.see(op, span);
+    add_to_pass(metrics.passes, op, span.end - span.start, span.end);
   }
   gaps.fill(now, step);
   metrics.peak_in_flight = in_flight.peak();
+  for (auto span = metrics.spans.rbegin(); span != metrics.spans.rend() && span->end > metrics.passes.end; ++span) {
+    if (span->category == Category::bubble) metrics.passes.idle_after.push_back(*span);
+  }
   for (KindTotal& total : totals) {
     if (total.calls == 0) continue;
     total.hidden -= total.exposed;
@@ -272,7 +294,7 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
   return metrics;
 }
 
-void apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result) {
+std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result) {
   const std::size_t roles = world.programs.size();
   CHECK(replayed.timelines.size() == roles) << replayed.timelines.size() << " timelines of " << roles << " roles";
   std::vector<std::int64_t> ranks(roles, 0);
@@ -287,6 +309,7 @@ void apply_metrics(const World& world, const ReplayResult& replayed, VariantResu
   result.ranks_in_breakdown = static_cast<std::int64_t>(world.role_of_rank.size());
   result.ops = 0;
   double busy = 0;
+  std::vector<RoleMetrics> kept;
   std::vector<KindTotal> sums = empty_totals();
   std::vector<double> exposed(sums.size()), hidden(sums.size());
   for (std::size_t role = 0; role < roles; ++role) {
@@ -314,6 +337,7 @@ void apply_metrics(const World& world, const ReplayResult& replayed, VariantResu
       found->bytes += total.bytes * weight;
       found->calls += total.calls * ranks[role];
     }
+    kept.push_back({std::move(metrics.passes), std::move(metrics.communication), ranks[role]});
   }
 
   const auto mean_s = [&](double picoseconds) { return picoseconds / all_ranks * kSecondsPerPicosecond; };
@@ -338,6 +362,7 @@ void apply_metrics(const World& world, const ReplayResult& replayed, VariantResu
   result.bubble_share = whole > 0 ? idle / whole : 0;
   result.bubble_over_ideal = whole > idle ? idle / (whole - idle) : 0;
   result.recompute_s = mean_s(total_of(Category::recompute));
+  return kept;
 }
 
 }  // namespace benchsuite

@@ -9,6 +9,7 @@
 // the transfer is hidden: exposed times add up to the communication categories exactly.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,12 +27,31 @@ struct KindTotal {
   std::int64_t calls = 0;
 };
 
+/// What the pipeline passes of one rank took.
+struct RankPasses {
+  /// Forwards and backwards (recompute included) of each chunk, summed over micro-batches: compute, and exposed
+  /// communication other than the pipeline's.
+  std::vector<std::array<Picoseconds, 2>> time;
+  Picoseconds end = 0;     ///< of the last pass
+  Picoseconds travel = 0;  ///< sum over pipeline sends, from both sides being there to the end
+  std::int64_t sends = 0;
+  std::vector<GanttSpan> idle_after;  ///< waiting after the rank's last pass
+};
+
 struct RankMetrics {
   Breakdown breakdown;
   Picoseconds busy = 0;                  ///< a compute op runs or a communication kernel is resident (even if it waits)
   std::vector<GanttSpan> spans;          ///< the whole step without gaps, neighbours of one kind merged; full detail
   std::vector<KindTotal> communication;  ///< in a fixed order of kinds; groups of one rank are left out
   std::int64_t peak_in_flight = 0;       ///< most chunk-forwards started whose backward had not ended
+  RankPasses passes;
+};
+
+/// What apply_metrics keeps of the ranks of a role.
+struct RoleMetrics {
+  RankPasses passes;
+  std::vector<KindTotal> communication;
+  std::int64_t ranks = 0;
 };
 
 /// `step` is when the last rank ended, not before the timeline's own end.
@@ -41,7 +61,8 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
 /// representative_rank; other fields of stages that are there already are kept), communication, mean_breakdown,
 /// ranks_in_breakdown, gpu_busy, bubble_share, bubble_over_ideal, recompute_s and ops. Means weigh every rank alike.
 /// Kinds of communication that are in `result` already keep their place and expected_bytes; new ones follow.
-void apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result);
+/// Returns what only the caller can use, by role.
+std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result);
 
 /// Whether `kind` names a kind of communication, e.g. "tensor all_gather (recomputed)".
 bool is_communication_kind(const std::string& kind);

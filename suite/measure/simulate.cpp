@@ -1,6 +1,7 @@
 #include "suite/measure/simulate.h"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "engine/device/sim/replay.h"
@@ -9,6 +10,7 @@
 #include "engine/parallel/schedule.h"
 #include "engine/program/verifier.h"
 #include "engine/train/step.h"
+#include "suite/measure/bubble.h"
 #include "suite/measure/memory_report.h"
 #include "suite/measure/metrics.h"
 #include "suite/measure/step_trace.h"
@@ -81,24 +83,72 @@ std::string traffic_name(GroupKind group) {
   return "global";
 }
 
-/// Every kind of communication that has a closed formula, with the formula's bytes as the mean over stages.
-std::vector<CommunicationTime> expected_communication(const TrainConfig& config) {
+/// Every kind of communication that has a closed formula on this stage, with its bytes; -1 where a part has none.
+std::vector<SentBytes> expected_of_stage(const TrainConfig& config, std::int64_t stage) {
+  std::vector<SentBytes> kinds;
+  for (const Volume& volume : communication_volumes(config.model, config.layout, config.stack, stage)) {
+    const std::string kind = traffic_name(volume.group) + " " + std::string(name_of(volume.op)) +
+                             (volume.recomputed ? " (recomputed)" : "");
+    auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == kind; });
+    if (found == kinds.end()) found = kinds.insert(kinds.end(), {kind, 0, 0});
+    found->expected_bytes = volume.bytes < 0 || found->expected_bytes < 0 ? -1 : found->expected_bytes + volume.bytes;
+  }
+  return kinds;
+}
+
+/// The formulas' bytes as the mean over stages.
+std::vector<CommunicationTime> expected_communication(const std::vector<std::vector<SentBytes>>& stages) {
   std::vector<CommunicationTime> kinds;
-  const auto stages = static_cast<double>(config.layout.pp);
-  for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) {
-    for (const Volume& volume : communication_volumes(config.model, config.layout, config.stack, stage)) {
-      const std::string kind = traffic_name(volume.group) + " " + std::string(name_of(volume.op)) +
-                               (volume.recomputed ? " (recomputed)" : "");
-      auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == kind; });
-      if (found == kinds.end()) found = kinds.insert(kinds.end(), {.kind = kind, .expected_bytes = 0});
-      if (volume.bytes < 0 || found->expected_bytes < 0) {
-        found->expected_bytes = -1;  // no closed formula for a part of it
-      } else {
-        found->expected_bytes += volume.bytes / stages;
-      }
+  for (const std::vector<SentBytes>& stage : stages) {
+    for (const SentBytes& sent : stage) {
+      auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == sent.kind; });
+      if (found == kinds.end()) found = kinds.insert(kinds.end(), {.kind = sent.kind, .expected_bytes = 0});
+      const bool known = sent.expected_bytes >= 0 && found->expected_bytes >= 0;
+      found->expected_bytes =
+          known ? found->expected_bytes + sent.expected_bytes / static_cast<double>(stages.size()) : -1;
     }
   }
   return kinds;
+}
+
+/// What the ranks of a stage really sent beside what the formulas say: of each kind the rank that is furthest off.
+std::vector<SentBytes> sent_by_stage(std::vector<SentBytes> expected, const std::vector<RoleMetrics>& roles,
+                                     const std::vector<std::int64_t>& stages, std::int64_t stage) {
+  const auto find = [](auto& list, const std::string& kind) {
+    return std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.kind == kind; });
+  };
+  for (std::size_t role = 0; role < roles.size(); ++role) {  // kinds that no formula speaks of
+    if (stages[role] != stage) continue;
+    for (const KindTotal& total : roles[role].communication) {
+      if (find(expected, total.kind) == expected.end()) expected.push_back({total.kind, 0, -1});
+    }
+  }
+  for (SentBytes& sent : expected) {
+    double worst = -1;
+    for (std::size_t role = 0; role < roles.size(); ++role) {
+      if (stages[role] != stage) continue;
+      const auto total = find(roles[role].communication, sent.kind);
+      const double bytes = total == roles[role].communication.end() ? 0 : total->bytes;
+      const double off = std::abs(bytes - std::max(0.0, sent.expected_bytes));
+      if (off > worst) {
+        worst = off;
+        sent.bytes = bytes;
+      }
+    }
+  }
+  return expected;
+}
+
+/// The pipeline stage of each role.
+std::vector<std::int64_t> stages_of(const Layout& layout, const World& world) {
+  const RankGrid grid(layout);
+  std::vector<std::int64_t> stages;
+  for (const Program* program : world.programs) stages.push_back(grid.coordinates(program->rank).pp);
+  return stages;
+}
+
+ScheduleShape schedule_shape(const Layout& layout) {
+  return {layout.schedule, layout.pp, layout.vpp, layout.micro_batches(), layout.group()};
 }
 
 void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
@@ -119,7 +169,7 @@ void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, Vari
     result.hfu = result.flops_hardware / result.iteration_s / gpus / peak->second;
     result.speed_of_light_s = result.flops_model / gpus / peak->second;
   }
-  const ScheduleShape shape{layout.schedule, layout.pp, layout.vpp, layout.micro_batches(), layout.group()};
+  const ScheduleShape shape = schedule_shape(layout);
   result.bubble_formula_step = bubble_over_step(shape);
   result.bubble_formula_ideal = bubble_over_ideal(shape);
 }
@@ -138,8 +188,9 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
     if (at.tp != 0 || at.dp != 0) continue;
     StageResult& stage = stages.emplace_back(std::move(result.stages[role]));
     stage.stage = at.pp;
-    stage.memory = measure_memory(config, at.pp, program);
-    reserved = std::max(reserved, reserved_bytes(config, program));
+    MeasuredMemory memory = measure_memory(config, at.pp, program);
+    stage.memory = std::move(memory.stage);
+    reserved = std::max(reserved, memory.reserved_bytes);
     result.peak_memory_gib = std::max(result.peak_memory_gib, stage.memory.peak_bytes / kGiB);
   }
   result.stages = std::move(stages);
@@ -167,10 +218,18 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   stop_if_cancelled(options);
 
   VariantResult result;
-  result.communication = expected_communication(config);
-  apply_metrics(recorded.world, replayed, result);
+  std::vector<std::vector<SentBytes>> expected;
+  for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) expected.push_back(expected_of_stage(config, stage));
+  result.communication = expected_communication(expected);
+  const std::vector<RoleMetrics> roles = apply_metrics(recorded.world, replayed, result);
+  const std::vector<std::int64_t> stages = stages_of(config.layout, recorded.world);
   fill_rates(config, hardware, result);
+  result.bubble_parts =
+      bubble_parts(schedule_shape(config.layout), roles, stages, result.bubble_share * result.iteration_s);
   fill_stages(config, hardware, recorded, result);
+  for (StageResult& stage : result.stages) {
+    stage.sent = sent_by_stage(expected[static_cast<std::size_t>(stage.stage)], roles, stages, stage.stage);
+  }
   if (!options.trace_file.empty()) write_step_trace(recorded.world.programs, replayed.timelines, options.trace_file);
   return result;
 }

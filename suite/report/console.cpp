@@ -98,6 +98,32 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
   return text + notes;
 }
 
+/// The idle time of a mean rank beside the formula in its second convention (the first is in the table above), and what it
+/// is made of.
+std::string bubble_table(const CaseResult& result, const Paint& paint) {
+  TextTable table({{"bubble", TextTable::left, 24},
+                   {"of busy | formula"},
+                   {"waiting ="},
+                   {"formula"},
+                   {"+ unequal stages"},
+                   {"+ transfers"},
+                   {"+ end of step"},
+                   {"+ rest"}});
+  bool any = false;
+  for (const VariantResult& v : result.variants) {
+    if (v.bubble_parts.size() != 5 || !(v.bubble_formula_step > 0)) continue;
+    any = true;
+    std::vector<std::string> cells{
+        v.id, fmt::format("{} | {}", format_percent(v.bubble_over_ideal), format_percent(v.bubble_formula_ideal)),
+        format_seconds(v.bubble_share * v.iteration_s)};
+    for (const BubblePart& part : v.bubble_parts) cells.push_back(format_seconds(part.seconds));
+    table.add(cells);
+  }
+  if (!any) return "";
+  return "\n" + table.text(2, [&](std::string_view header) { return paint.bold(header); }) +
+         paint.dim("  formula: (p - 1)/(v m + p - 1) of the step above, (p - 1)/(v m) of the busy time here") + "\n";
+}
+
 /// A bar that spans [from, to] of `longest` on `width` columns; at least one column wide.
 std::string bar(double from, double to, double longest, std::size_t width, bool solid) {
   const double scale = longest > 0 ? static_cast<double>(width) / longest : 0;
@@ -231,7 +257,7 @@ std::string console_case(const CaseResult& result, bool colour, std::string_view
     for (const std::string& piece : wrap(reason, kConsoleColumns - kIndent))
       text.append(indent).append(piece).append("\n");
   }
-  if (!result.variants.empty()) text.append("\n").append(variants_table(result, paint));
+  if (!result.variants.empty()) text += "\n" + variants_table(result, paint) + bubble_table(result, paint);
   for (const Waterfall& waterfall : result.waterfalls) text.append("\n").append(waterfall_text(waterfall, paint));
   if (const std::string checks = checks_text(result, paint); !checks.empty()) text.append("\n").append(checks);
   if (const std::string claims = claims_text(result, paint); !claims.empty()) text.append("\n").append(claims);

@@ -61,6 +61,8 @@ void variant_lines(Lines& lines, const std::string& place, const VariantResult& 
   metric("bubble_formula_step", number(v.bubble_formula_step), "1");
   metric("bubble_over_ideal", number(v.bubble_over_ideal), "1");
   metric("bubble_formula_ideal", number(v.bubble_formula_ideal), "1");
+  for (const BubblePart& part : v.bubble_parts)
+    lines.value("bubble", place, part.name, number(part.seconds), "s");
   metric("recompute_s", number(v.recompute_s), "s");
   metric("peak_memory_gib", number(v.peak_memory_gib), "GiB");
   metric("capacity_gib", number(v.capacity_gib), "GiB");

@@ -109,6 +109,10 @@ std::string model_line(const Json& model);
 /// step time over that of the fastest variant of its group that fits (or of all, if none fits); nullopt without a step.
 std::vector<std::optional<double>> step_ratios(const CaseResult& result);
 
+/// What is sent by `kind` on the rank that is furthest from its formula: when the two agree there, they agree everywhere.
+/// Null where nothing is sent and no formula speaks of it. An entry without a formula comes first.
+const SentBytes* furthest_from_formula(const VariantResult& variant, std::string_view kind);
+
 /// The environment as name and text, nested names joined by dots; empty for null.
 std::vector<std::pair<std::string, std::string>> environment_lines(const Json& environment);
 

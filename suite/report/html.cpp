@@ -119,6 +119,7 @@ void case_section(Page& page, const CaseResult& result, std::string_view device,
     waterfall_chart(page, result.waterfalls[i], fmt::format("{}.w{}", index, i));
   if (!result.variants.empty()) {
     variants_table(page, result, index);
+    bubble_table(page, result, index);
     breakdown_chart(page, result, index);
   }
   loss_chart(page, result, index);

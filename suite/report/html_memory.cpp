@@ -22,6 +22,33 @@ std::vector<std::string> purposes_of(const CaseResult& result) {
   return names;
 }
 
+void terms_table(Page& page, const std::vector<StageMemory::Term>& terms) {
+  page.raw("<div class=scroll><table><tr><th class=l>term<th class=l>purpose<th>bytes<th class=l>formula");
+  for (const StageMemory::Term& term : terms) {
+    page.raw("<tr><td class=l>");
+    page.text(term.name);
+    page.raw("<td class=l>");
+    page.text(term.purpose);
+    page.add("<td>{}<td class=l>", format_bytes(term.bytes));
+    page.text(term.formula);
+  }
+  page.raw("</table></div>");
+}
+
+/// Everything that is there at the peak of the fullest stage.
+void peak_terms(Page& page, const VariantResult& variant, const std::string& key) {
+  const auto fullest = std::max_element(
+      variant.stages.begin(), variant.stages.end(),
+      [](const StageResult& a, const StageResult& b) { return a.memory.peak_bytes < b.memory.peak_bytes; });
+  if (fullest == variant.stages.end() || fullest->memory.terms.empty()) return;
+  page.add("<details><summary>at the peak of stage {}: ", fullest->stage);
+  number(page, format_bytes(fullest->memory.peak_bytes),
+         fmt::format("{}s{}.peak_bytes", key, fullest - variant.stages.begin()));
+  page.raw(", term by term</summary>");
+  terms_table(page, fullest->memory.terms);
+  page.raw("</details>");
+}
+
 void saved_activations(Page& page, const VariantResult& variant, const std::string& key) {
   const auto stage = std::find_if(variant.stages.begin(), variant.stages.end(), [](const StageResult& s) {
     return !s.memory.saved_terms.empty() || s.memory.saved_bytes > 0;
@@ -42,16 +69,7 @@ void saved_activations(Page& page, const VariantResult& variant, const std::stri
     }
   }
   page.raw("</summary>");
-  if (!memory.saved_terms.empty()) {
-    page.raw("<div class=scroll><table><tr><th class=l>term<th>bytes<th class=l>formula");
-    for (const StageMemory::Term& term : memory.saved_terms) {
-      page.raw("<tr><td class=l>");
-      page.text(term.name);
-      page.add("<td>{}<td class=l>", format_bytes(term.bytes));
-      page.text(term.formula);
-    }
-    page.raw("</table></div>");
-  }
+  if (!memory.saved_terms.empty()) terms_table(page, memory.saved_terms);
   page.raw("</details>");
 }
 
@@ -61,7 +79,9 @@ void memory_chart(Page& page, const CaseResult& result, std::size_t index) {
   const std::vector<std::string> purposes = purposes_of(result);
   if (purposes.empty()) return;
   page.raw(
-      "<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has.</p><ul "
+      "<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has. Formulas: e, w "
+      "bytes of an activation and of a gradient, N parameters of the rank, r = t under sequence parallelism, q width of "
+      "query, key and value, n values of a bucket.</p><ul "
       "class=legend>");
   for (std::size_t i = 0; i < purposes.size(); ++i) {
     page.add("<li><span class=\"key m{}\"></span>", i % kMemoryColours);
@@ -110,6 +130,7 @@ void memory_chart(Page& page, const CaseResult& result, std::size_t index) {
       page.raw("</div>");
     }
     page.raw("</div>");
+    peak_terms(page, variant, key);
     saved_activations(page, variant, key);
     page.raw("</figure>");
   }

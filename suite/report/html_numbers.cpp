@@ -58,11 +58,15 @@ Json variant_of(const VariantResult& v, const std::optional<double>& ratio) {
   const double global_batch = integer(layout, "global_batch", 0);
   Json communication = Json::array();
   for (const CommunicationTime& kind : v.communication) {
+    const SentBytes* sent = furthest_from_formula(v, kind.kind);
     communication.push_back({{"kind", kind.kind},
                              {"exposed_s", value_of(kind.exposed_s)},
                              {"hidden_s", value_of(kind.hidden_s)},
                              {"bytes", value_of(kind.bytes)},
                              {"expected_bytes", kind.expected_bytes < 0 ? Json(nullptr) : value_of(kind.expected_bytes)},
+                             {"rank_bytes", sent ? value_of(sent->bytes) : Json(nullptr)},
+                             {"rank_expected_bytes", sent && sent->expected_bytes >= 0 ? value_of(sent->expected_bytes)
+                                                                                       : Json(nullptr)},
                              {"calls", kind.calls}});
   }
   Json values = {{"step_ps", v.step},
@@ -206,6 +210,10 @@ const std::vector<NumberDefinition>& number_definitions() {
        "recorded collectives", {"expected_bytes", "calls"}},
       {"expected_bytes", "bytes by the formula", "B",
        "calls × size × (n − 1)/n for all-gather and reduce-scatter, twice that for all-reduce, size for a send",
+       "closed formula of model and layout, not of the recording", {}},
+      {"rank_bytes", "bytes sent by one rank", "B", "as bytes, of the rank furthest from its formula",
+       "recorded collectives", {"rank_expected_bytes", "calls"}},
+      {"rank_expected_bytes", "bytes of that rank by the formula", "B", "as expected_bytes, for the rank's stage",
        "closed formula of model and layout, not of the recording", {}},
       {"calls", "calls", "", "collectives of this kind per rank and step, mean over the ranks", "recorded collectives", {}},
       {"exposed_s", "exposed communication", "s", "time in which compute waits for this kind, mean over the ranks",

@@ -68,6 +68,7 @@ void gantt_chart(Page& page, const VariantResult& variant, std::size_t column_bu
 
 // html_tables.cpp
 void variants_table(Page& page, const CaseResult& result, std::size_t index);
+void bubble_table(Page& page, const CaseResult& result, std::size_t index);
 void communication_table(Page& page, const CaseResult& result, std::size_t index);
 
 // html_checks.cpp

@@ -52,7 +52,7 @@ else inputs=f.wanted.map(k=>[k,base+p[2]+'.'+k,s[k],'B']);
 return{...f,value:s[p[3]],path:at+(/bytes/.test(p[3])?'memory.':'')+p[3],inputs,about:about+', stage '+s.stage+' (rank '+s.rank+
 ')'}}
 if(/^c\d+$/.test(p[2])){const n=+p[2].slice(1),m=v.comm[n],f=of(p[3]);return{...f,title:m.kind+': '+f.title,value:m[p[3]],
-path:path+'communication['+n+'].'+p[3],about,inputs:f.wanted.map(k=>[k,base+p[2]+'.'+k,m[k],of(k).unit])}}
+path:path+(/^rank_/.test(p[3])?'stages[*].sent':'communication['+n+'].'+p[3]),about,inputs:f.wanted.map(k=>[k,base+p[2]+'.'+k,m[k],of(k).unit])}}
 if(p[2]==='k')return{...of('k.'+p[3]),value:v.k[p[3]]||0,unit:'s',path:path+'breakdown.mean_s.'+p[3],about,
 inputs:from(['iteration_s'])};
 const f=of(p[2]);if(p[2]==='flops_model'||p[2]==='flops_hardware')f.source+='; formula '+v.flops;
@@ -66,9 +66,10 @@ function named(c,k,text){const found=[];k.v.forEach((v,n)=>{let at=-1;const word
 while((at=text.indexOf(word,at+1))>=0){if(at>0&&/[A-Za-z0-9_.-]/.test(text[at-1]))continue;
 const rest=text.slice(at+word.length),metric=/^[a-z_]+/.exec(rest);if(!metric)continue;let key,value,unit;
 const base=c+'.v'+n+'.',tail=rest.slice(metric[0].length),m=metric[0];
-if(m.startsWith('communication_')){const j=v.comm.findIndex(x=>tail.startsWith('.'+x.kind)&&!tail.startsWith('.'+x.kind+
+if(/^(rank_)?communication_/.test(m)){const j=v.comm.findIndex(x=>tail.startsWith('.'+x.kind)&&!tail.startsWith('.'+x.kind+
 ' (')),field={communication_bytes:'bytes',communication_bytes_formula:'expected_bytes',communication_exposed_s:'exposed_s',
-communication_hidden_s:'hidden_s',communication_calls:'calls'}[m];if(j>=0&&field){key=base+'c'+j+'.'+field;value=v.comm[j][field];
+communication_hidden_s:'hidden_s',communication_calls:'calls',rank_communication_bytes:'rank_bytes',
+rank_communication_bytes_formula:'rank_expected_bytes'}[m];if(j>=0&&field){key=base+'c'+j+'.'+field;value=v.comm[j][field];
 unit=of(field).unit}}
 else{const stage=/^\.(\d+)/.exec(tail),field={saved_activation_bytes:'saved_bytes',saved_activation_formula_bytes:
 'saved_formula_bytes',peak_memory_gib:'peak_bytes',peak_in_flight:'peak_in_flight'}[m];

@@ -99,6 +99,48 @@ void variants_table(Page& page, const CaseResult& result, std::size_t index) {
       "category are means over the ranks.</p>");
 }
 
+void bubble_table(Page& page, const CaseResult& result, std::size_t index) {
+  if (std::all_of(result.variants.begin(), result.variants.end(),
+                  [](const VariantResult& v) { return v.bubble_parts.empty(); }))
+    return;
+  page.raw(
+      "<h3>Bubble</h3><p class=soft>Waiting time of a mean rank beside the formula, as a share of the step and of the "
+      "busy time, and what it is made of.</p><div class=scroll><table class=tight><tr><th class=l>variant<th>of the "
+      "step<th>formula<th>of the<br>busy time<th>formula<th>waiting<br>=");
+  std::vector<std::string> names;
+  for (const VariantResult& v : result.variants) {
+    for (const BubblePart& part : v.bubble_parts) {
+      if (std::find(names.begin(), names.end(), part.name) == names.end()) names.push_back(part.name);
+    }
+  }
+  for (const std::string& name : names) {
+    page.raw(name == names.front() ? "<th>" : "<th>+ ");
+    page.text(name);
+  }
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    const VariantResult& v = result.variants[i];
+    if (v.bubble_parts.empty()) continue;
+    page.raw("<tr><td class=l>");
+    page.text(v.id);
+    const auto cell = [&](const std::string& text, const char* metric) {
+      page.raw("<td>");
+      number(page, text, fmt::format("{}.v{}.{}", index, i, metric));
+    };
+    cell(format_percent(v.bubble_share), "bubble_share");
+    cell(format_percent(v.bubble_formula_step), "bubble_formula_step");
+    cell(format_percent(v.bubble_over_ideal), "bubble_over_ideal");
+    cell(format_percent(v.bubble_formula_ideal), "bubble_formula_ideal");
+    cell(format_seconds(v.bubble_share * v.iteration_s), "bubble_s");
+    for (const std::string& name : names) {
+      const auto part = std::find_if(v.bubble_parts.begin(), v.bubble_parts.end(),
+                                     [&](const BubblePart& candidate) { return candidate.name == name; });
+      page.add("<td title=\"{}\">{}", part == v.bubble_parts.end() ? "" : html_escape(part->explanation),
+               part == v.bubble_parts.end() ? "–" : format_seconds(part->seconds));
+    }
+  }
+  page.raw("</table></div>");
+}
+
 void communication_table(Page& page, const CaseResult& result, std::size_t index) {
   if (std::all_of(result.variants.begin(), result.variants.end(),
                   [](const VariantResult& v) { return v.communication.empty(); }))

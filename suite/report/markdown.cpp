@@ -67,6 +67,24 @@ std::string variants(const CaseResult& result) {
       "\nRatio: step over the fastest of the same model, hardware and layout (recompute apart) that fits. Times by "
       "category are means over the ranks.\n";
 
+  std::string bubbles;
+  for (const VariantResult& v : result.variants) {
+    if (v.bubble_parts.empty()) continue;
+    std::string parts;
+    for (const BubblePart& part : v.bubble_parts) {
+      parts += (parts.empty() ? "" : " + ") + part.name + " " + format_seconds(part.seconds);
+    }
+    bubbles += row({markdown_escape(v.id), format_percent(v.bubble_share), format_percent(v.bubble_formula_step),
+                    format_percent(v.bubble_over_ideal), format_percent(v.bubble_formula_ideal),
+                    format_seconds(v.bubble_share * v.iteration_s), markdown_escape(parts)});
+  }
+  if (!bubbles.empty()) {
+    text += "\n### Bubble: measured beside the formula, in both conventions\n\n" +
+            header({"variant", "of the step", "(p - 1)/(v m + p - 1)", "of the busy time", "(p - 1)/(v m)", "waiting",
+                    "made of"}, 1) +
+            bubbles;
+  }
+
   text += "\n### Where the step goes (percent of the step, mean over the ranks)\n\n";
   std::vector<std::string> titles{"variant"};
   for (const CategoryStyle& style : category_styles()) titles.emplace_back(style.title);

@@ -37,22 +37,35 @@ Json seconds_by_category(const Breakdown& breakdown, double ranks) {
   return object;
 }
 
+Json to_json(const std::vector<StageMemory::Term>& terms) {
+  Json list = Json::array();
+  for (const StageMemory::Term& term : terms) {
+    list.push_back({{"name", term.name},
+                    {"purpose", term.purpose},
+                    {"bytes", number(term.bytes)},
+                    {"formula", term.formula}});
+  }
+  return list;
+}
+
 Json to_json(const StageMemory& memory) {
   Json purposes = Json::object();
   for (const auto& [purpose, bytes] : memory.by_purpose) purposes[purpose] = number(bytes);
-  Json terms = Json::array();
-  for (const StageMemory::Term& term : memory.saved_terms) {
-    terms.push_back({{"name", term.name}, {"bytes", number(term.bytes)}, {"formula", term.formula}});
-  }
   return {{"peak_bytes", number(memory.peak_bytes)},
           {"by_purpose_bytes", purposes},
           {"saved_bytes", number(memory.saved_bytes)},
           {"saved_formula_bytes", number_or_none(memory.saved_formula_bytes)},
-          {"saved_terms", terms}};
+          {"terms", to_json(memory.terms)},
+          {"saved_terms", to_json(memory.saved_terms)}};
 }
 
 Json to_json(const StageResult& stage) {
-  Json gantt = Json::array();
+  Json gantt = Json::array(), sent = Json::array();
+  for (const SentBytes& kind : stage.sent) {
+    sent.push_back({{"kind", kind.kind},
+                    {"bytes", number(kind.bytes)},
+                    {"expected_bytes", number_or_none(kind.expected_bytes)}});
+  }
   for (const GanttSpan& span : stage.gantt) {
     // A microsecond count with six decimals is exact in a double up to 2^53 ps, two and a half hours.
     gantt.push_back(Json::array({static_cast<double>(span.start) / 1e6, static_cast<double>(span.end) / 1e6,
@@ -64,6 +77,7 @@ Json to_json(const StageResult& stage) {
           {"peak_in_flight", stage.peak_in_flight},
           {"breakdown_ps", by_category(stage.breakdown)},
           {"memory", to_json(stage.memory)},
+          {"sent", sent},
           {"gantt", gantt}};
 }
 
@@ -77,9 +91,12 @@ Json to_json(const CommunicationTime& communication) {
 }
 
 Json to_json(const VariantResult& v) {
-  Json communication = Json::array(), stages = Json::array();
+  Json communication = Json::array(), stages = Json::array(), bubble = Json::array();
   for (const CommunicationTime& kind : v.communication) communication.push_back(to_json(kind));
   for (const StageResult& stage : v.stages) stages.push_back(to_json(stage));
+  for (const BubblePart& part : v.bubble_parts) {
+    bubble.push_back({{"name", part.name}, {"seconds", number(part.seconds)}, {"explanation", part.explanation}});
+  }
   return {{"id", v.id},
           {"title", v.title},
           {"status", name_of(v.status)},
@@ -100,6 +117,7 @@ Json to_json(const VariantResult& v) {
           {"bubble_formula_step", number(v.bubble_formula_step)},
           {"bubble_formula_ideal", number(v.bubble_formula_ideal)},
           {"bubble_over_ideal", number(v.bubble_over_ideal)},
+          {"bubble_parts", bubble},
           {"recompute_s", number(v.recompute_s)},
           {"peak_memory_gib", number(v.peak_memory_gib)},
           {"capacity_gib", number(v.capacity_gib)},

@@ -133,6 +133,15 @@ void read_gantt(ObjectReader& reader, std::vector<GanttSpan>& out) {
   }
 }
 
+void read_terms(ObjectReader& reader, const char* key, std::vector<StageMemory::Term>& terms) {
+  list(reader, key, terms, [](ObjectReader& term_reader, StageMemory::Term& term) {
+    term_reader.required("name", term.name);
+    term_reader.required("purpose", term.purpose);
+    number(term_reader, "bytes", term.bytes);
+    term_reader.required("formula", term.formula);
+  });
+}
+
 void read_memory(ObjectReader& reader, StageMemory& memory) {
   number(reader, "peak_bytes", memory.peak_bytes);
   if (const Json* purposes = reader.raw("by_purpose_bytes", true)) {
@@ -143,11 +152,8 @@ void read_memory(ObjectReader& reader, StageMemory& memory) {
   }
   number(reader, "saved_bytes", memory.saved_bytes);
   number(reader, "saved_formula_bytes", memory.saved_formula_bytes, -1);
-  list(reader, "saved_terms", memory.saved_terms, [](ObjectReader& term_reader, StageMemory::Term& term) {
-    term_reader.required("name", term.name);
-    number(term_reader, "bytes", term.bytes);
-    term_reader.required("formula", term.formula);
-  });
+  read_terms(reader, "terms", memory.terms);
+  read_terms(reader, "saved_terms", memory.saved_terms);
 }
 
 void read_stage(ObjectReader& reader, StageResult& stage) {
@@ -157,6 +163,11 @@ void read_stage(ObjectReader& reader, StageResult& stage) {
   reader.required("peak_in_flight", stage.peak_in_flight);
   breakdown(reader, "breakdown_ps", stage.breakdown);
   object(reader, "memory", [&](ObjectReader& memory) { read_memory(memory, stage.memory); });
+  list(reader, "sent", stage.sent, [](ObjectReader& sent_reader, SentBytes& sent) {
+    sent_reader.required("kind", sent.kind);
+    number(sent_reader, "bytes", sent.bytes);
+    number(sent_reader, "expected_bytes", sent.expected_bytes, -1);
+  });
   read_gantt(reader, stage.gantt);
 }
 
@@ -190,6 +201,11 @@ void read_variant(ObjectReader& reader, VariantResult& v) {
   number(reader, "bubble_formula_step", v.bubble_formula_step);
   number(reader, "bubble_formula_ideal", v.bubble_formula_ideal);
   number(reader, "bubble_over_ideal", v.bubble_over_ideal);
+  list(reader, "bubble_parts", v.bubble_parts, [](ObjectReader& part_reader, BubblePart& part) {
+    part_reader.required("name", part.name);
+    number(part_reader, "seconds", part.seconds);
+    part_reader.required("explanation", part.explanation);
+  });
   number(reader, "recompute_s", v.recompute_s);
   number(reader, "peak_memory_gib", v.peak_memory_gib);
   number(reader, "capacity_gib", v.capacity_gib);

@@ -338,4 +338,17 @@ std::string failure_text(const CheckResult& check) {
   return text;
 }
 
+const SentBytes* furthest_from_formula(const VariantResult& variant, std::string_view kind) {
+  const auto off = [](const SentBytes& sent) { return std::abs(sent.bytes - sent.expected_bytes); };
+  const SentBytes* worst = nullptr;
+  for (const StageResult& stage : variant.stages) {
+    for (const SentBytes& sent : stage.sent) {
+      if (sent.kind != kind) continue;
+      if (sent.expected_bytes < 0) return &sent;
+      if (!worst || off(sent) > off(*worst)) worst = &sent;
+    }
+  }
+  return worst;
+}
+
 }  // namespace benchsuite

@@ -45,12 +45,21 @@ struct CommunicationTime {
   std::int64_t calls = 0;      ///< per rank and step, mean over stages, rounded
 };
 
+/// What one rank sends by one kind of communication in a step (ring).
+struct SentBytes {
+  std::string kind;            ///< as CommunicationTime::kind
+  double bytes = 0;
+  double expected_bytes = -1;  ///< by the closed formula for the rank's stage; -1: none
+};
+
 struct StageMemory {
   struct Term {
     std::string name;      ///< "saved: attention softmax output"
     double bytes = 0;
-    std::string formula;   ///< how it follows from s, b, h, ...; empty when the name says it
+    std::string formula;   ///< how it follows from s, b, h, ... (suite/measure/memory_terms.h); empty when none is known
+    std::string purpose;   ///< as in by_purpose
   };
+  std::vector<Term> terms;               ///< everything that is there at the peak: adds up to peak_bytes
   std::vector<std::pair<std::string, double>> by_purpose;  ///< bytes at the peak, in order of Purpose, plus overhead
   double peak_bytes = 0;
   double saved_bytes = 0;                ///< saved activations at their high-water mark
@@ -66,6 +75,14 @@ struct StageResult {
   std::vector<GanttSpan> gantt;
   StageMemory memory;
   std::int64_t peak_in_flight = 0;
+  std::vector<SentBytes> sent;  ///< of the stage's rank that is furthest from its formula
+};
+
+/// A part of the idle time of a mean rank.
+struct BubblePart {
+  std::string name;
+  double seconds = 0;
+  std::string explanation;
 };
 
 struct VariantResult {
@@ -82,6 +99,7 @@ struct VariantResult {
   double bubble_formula_step = 0;  ///< (p-1)/(v m + p-1)
   double bubble_formula_ideal = 0; ///< (p-1)/(v m)
   double bubble_over_ideal = 0;    ///< measured idle over measured busy, same convention as bubble_formula_ideal
+  std::vector<BubblePart> bubble_parts;  ///< formula, unequal stages, ...: they add up to bubble_share * iteration_s
   double recompute_s = 0;          ///< recompute compute time, mean over stages
   double peak_memory_gib = 0;
   double capacity_gib = 0;

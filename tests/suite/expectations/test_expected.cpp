@@ -163,12 +163,27 @@ TEST(Expression, KindsAndStages) {
   EXPECT_FALSE(value("a.saved_activation_bytes.2").has_value());
 }
 
+TEST(Metrics, BytesOfARankAreThoseOfTheOneFurthestFromItsFormula) {
+  VariantResult variant;
+  variant.stages.resize(3);
+  variant.stages[0].sent = {{"pipeline send", 10, 10}};
+  variant.stages[1].sent = {{"pipeline send", 20, 25}, {"tensor all_gather", 5, -1}};
+  variant.stages[2].sent = {{"pipeline send", 28, 30}};
+  const auto value = [&](const std::string& path) { return metric_value(variant, parse_metric(path)); };
+  EXPECT_EQ(value("a.rank_communication_bytes.pipeline send"), 20);
+  EXPECT_EQ(value("a.rank_communication_bytes_formula.pipeline send"), 25);
+  EXPECT_EQ(value("a.rank_communication_bytes.tensor all_gather"), std::nullopt) << "there is no formula to compare with";
+  EXPECT_EQ(value("a.rank_communication_bytes.embedding all_reduce"), 0) << "neither sent nor in any formula";
+  EXPECT_EQ(value("a.rank_communication_bytes.no such kind"), std::nullopt);
+}
+
 TEST(Metrics, EveryNameIsAnswered) {
   VariantResult variant = variant_result("a", 1);
   variant.mfu = variant.hfu = variant.loss = 0.5;
   variant.layout = {{"global_batch", 1}};
   variant.stages.resize(1);
   variant.stages[0].memory.saved_formula_bytes = 1;
+  variant.stages[0].sent = {{"k", 7, 7}};
   variant.communication.push_back({"k", 1, 1, 1, 1, 1});
   for (const MetricName& name : metric_names()) {
     std::string path = std::string("a.") + name.name;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "engine/device/sim/replay.h"
 #include "engine/model/formulas.h"
 #include "engine/parallel/schedule.h"
@@ -149,6 +151,51 @@ TEST(Simulate, BytesOfEveryKindOfCommunicationEqualTheClosedFormulas) {
   }
 }
 
+TEST(Simulate, EveryRankSendsWhatTheFormulaOfItsStageSays) {
+  for (const TrainConfig& config : layouts()) {
+    const VariantResult result = simulate(config, profile("dgx-h100"), {});
+    for (const StageResult& stage : result.stages) {
+      int compared = 0;
+      for (const SentBytes& sent : stage.sent) {
+        if (sent.expected_bytes < 0) continue;
+        ++compared;
+        EXPECT_EQ(sent.bytes, sent.expected_bytes)
+            << to_json(config.layout).dump() << " " << sent.kind << " of stage " << stage.stage;
+      }
+      EXPECT_GE(compared, 1);
+    }
+  }
+}
+
+TEST(Simulate, EveryByteAtThePeakHasATermWithItsFormula) {
+  for (const TrainConfig& config : layouts()) {
+    const VariantResult result = simulate(config, profile("dgx-h100"), {});
+    for (const StageResult& stage : result.stages) {
+      double sum = 0;
+      std::map<std::string, double> by_purpose;
+      for (const StageMemory::Term& term : stage.memory.terms) {
+        EXPECT_FALSE(term.formula.empty()) << term.name << " of " << term.bytes << " bytes, stage " << stage.stage;
+        sum += term.bytes;
+        by_purpose[term.purpose] += term.bytes;
+      }
+      EXPECT_EQ(sum, stage.memory.peak_bytes);
+      for (const auto& [purpose, bytes] : stage.memory.by_purpose) EXPECT_EQ(by_purpose[purpose], bytes) << purpose;
+    }
+  }
+}
+
+TEST(Simulate, PartsOfTheBubbleAddUpAndOnIdealTheFormulaIsAll) {
+  for (const char* hardware : {"dgx-h100", "ideal"}) {
+    const VariantResult result = simulate(gpt_13b(), profile(hardware), {});
+    ASSERT_EQ(result.bubble_parts.size(), 5u);
+    double sum = 0;
+    for (const BubblePart& part : result.bubble_parts) sum += part.seconds;
+    EXPECT_NEAR(sum, result.bubble_share * result.iteration_s, 1e-12) << hardware << ": a picosecond";
+    if (std::string(hardware) != "ideal") continue;
+    for (std::size_t i = 1; i < 5; ++i) EXPECT_NEAR(result.bubble_parts[i].seconds, 0, 1e-12) << result.bubble_parts[i].name;
+  }
+}
+
 // Korthikanti et al. 2022, figure 1 (GiB): activations of the first stage without sequence parallelism and recompute, and
 // with both, from the recorded Programs of the paper's models. Their formula leaves out what embedding and head keep.
 TEST(Simulate, RecordedActivationsAreTheOnesOfThePaper) {
@@ -171,7 +218,7 @@ TEST(Simulate, RecordedActivationsAreTheOnesOfThePaper) {
       layout.global_batch = row.micro_batch * std::max<std::int64_t>(row.pp * row.vpp, 2);
       layout.sequence_parallel = both;
       if (both) layout.recompute.granularity = RecomputeGranularity::selective;
-      const StageMemory memory = measure_memory(config, 0, record_step(config, 0).program);
+      const StageMemory memory = measure_memory(config, 0, record_step(config, 0).program).stage;
       double layers = 0;
       for (const StageMemory::Term& term : memory.saved_terms) {
         const bool outside = term.name.starts_with("embedding") || term.name.starts_with("final") ||

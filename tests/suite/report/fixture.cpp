@@ -127,6 +127,8 @@ void summarize(VariantResult& v, int m) {
   v.bubble_over_ideal = v.bubble_share / (1 - v.bubble_share);
   v.bubble_formula_step = static_cast<double>(kStages - 1) / (m + kStages - 1);
   v.bubble_formula_ideal = static_cast<double>(kStages - 1) / m;
+  const double waiting = v.bubble_share * v.iteration_s;
+  v.bubble_parts = {{"formula", 0.9 * waiting, "(p - 1)/(v m) of the passes"}, {"rest", 0.1 * waiting, "what is left"}};
   const double samples = 4.0 * m, gpus = kStages * kTensor, peak = 989e12;
   v.flops_model = 1.598e14 * samples;  // 72 b s L h^2 (1 + s/6h + V/12hL) of the 13B model, rounded
   v.flops_hardware = v.flops_model * (v.recompute_s > 0.15 ? 1.31 : v.recompute_s > 0 ? 1.02 : 1);
@@ -149,8 +151,8 @@ void remember(VariantResult& v, double saved_per_micro_batch_gib) {
     memory.saved_bytes = saved_per_micro_batch_gib * static_cast<double>(stage.peak_in_flight) * kGiB;
     memory.saved_formula_bytes = memory.saved_bytes;
     memory.saved_terms = {
-        {"saved: attention softmax output", memory.saved_bytes * 0.6, "2 a s² b L / (t p) per micro-batch"},
-        {"saved: layer input", memory.saved_bytes * 0.4, "2 s b h L / (t p) per micro-batch"}};
+        {"saved: attention softmax output", memory.saved_bytes * 0.6, "2 a s² b L / (t p) per micro-batch", "activations"},
+        {"saved: layer input", memory.saved_bytes * 0.4, "2 s b h L / (t p) per micro-batch", "activations"}};
     memory.by_purpose = {{"inputs", 65536.0},
                          {"parameters", parameters},
                          {"gradients", 2 * parameters},
@@ -160,7 +162,10 @@ void remember(VariantResult& v, double saved_per_micro_batch_gib) {
                          {"communication", 0.32 * kGiB},
                          {"workspace", 0.06 * kGiB},
                          {"overhead", 2.4 * kGiB}};
-    for (const auto& [purpose, bytes] : memory.by_purpose) memory.peak_bytes += bytes;
+    for (const auto& [purpose, bytes] : memory.by_purpose) {
+      memory.peak_bytes += bytes;
+      memory.terms.push_back({"all " + purpose, bytes, "its own", purpose});
+    }
     v.peak_memory_gib = std::max(v.peak_memory_gib, memory.peak_bytes / kGiB);
   }
   v.fits = v.peak_memory_gib <= v.capacity_gib;
@@ -180,6 +185,10 @@ void communicate(VariantResult& v, int m, bool recomputes) {
   if (recomputes) {
     v.communication.insert(v.communication.begin() + 1, {"tensor all_gather (recomputed)", 0.0031 * m, 0,
                                                          slice * forward, slice * forward, forward});
+  }
+  for (StageResult& stage : v.stages) {
+    for (const CommunicationTime& kind : v.communication)
+      stage.sent.push_back({kind.kind, kind.bytes, kind.expected_bytes});
   }
 }
 

@@ -35,12 +35,20 @@ TEST(ResultJson, RoundTripKeepsEveryField) {
   EXPECT_EQ(b.speed_of_light_s, a.speed_of_light_s);
   EXPECT_EQ(b.bubble_over_ideal, a.bubble_over_ideal);
   EXPECT_EQ(b.fits, a.fits);
+  ASSERT_EQ(b.bubble_parts.size(), a.bubble_parts.size());
+  EXPECT_EQ(b.bubble_parts[1].seconds, a.bubble_parts[1].seconds);
   ASSERT_EQ(b.stages.size(), a.stages.size());
   for (std::size_t s = 0; s < a.stages.size(); ++s) {
     EXPECT_EQ(b.stages[s].breakdown.time, a.stages[s].breakdown.time);
     EXPECT_EQ(b.stages[s].peak_in_flight, a.stages[s].peak_in_flight);
     EXPECT_EQ(b.stages[s].memory.by_purpose, a.stages[s].memory.by_purpose);
     EXPECT_EQ(b.stages[s].memory.saved_terms[0].formula, a.stages[s].memory.saved_terms[0].formula);
+    ASSERT_EQ(b.stages[s].memory.terms.size(), a.stages[s].memory.terms.size());
+    EXPECT_EQ(b.stages[s].memory.terms[1].purpose, a.stages[s].memory.terms[1].purpose);
+    EXPECT_EQ(b.stages[s].memory.terms[1].bytes, a.stages[s].memory.terms[1].bytes);
+    ASSERT_EQ(b.stages[s].sent.size(), a.stages[s].sent.size());
+    EXPECT_EQ(b.stages[s].sent[0].bytes, a.stages[s].sent[0].bytes);
+    EXPECT_EQ(b.stages[s].sent[0].expected_bytes, a.stages[s].sent[0].expected_bytes);
     ASSERT_EQ(b.stages[s].gantt.size(), a.stages[s].gantt.size());
     for (std::size_t i = 0; i < a.stages[s].gantt.size(); ++i) {
       const GanttSpan& x = a.stages[s].gantt[i];

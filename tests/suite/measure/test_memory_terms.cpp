@@ -1,0 +1,58 @@
+// Formulas of memory against sizes worked out by hand.
+#include "suite/measure/memory_terms.h"
+
+#include <gtest/gtest.h>
+
+namespace benchsuite {
+namespace {
+
+/// s 32, b 2, h 64, f 256, a 4, V 1024, t 2 with sequence parallelism, d 2, p 2, m 4, 16 bit.
+TrainConfig config() {
+  TrainConfig c;
+  c.model = {.name = "tiny", .layers = 4, .hidden = 64, .ffn_hidden = 256, .heads = 4, .kv_heads = 4, .seq = 32, .vocab = 1000};
+  c.layout.tp = c.layout.dp = c.layout.pp = c.layout.micro_batch = 2;
+  c.layout.global_batch = 16;
+  c.layout.sequence_parallel = true;
+  return c;
+}
+
+TEST(MemoryLetters, EvaluateSumsOfProducts) {
+  const TrainConfig c = config();
+  const MemoryLetters letters(c, 0);
+  EXPECT_EQ(letters.value("20"), 20);
+  EXPECT_EQ(letters.value("e s b h/r"), 2 * 32 * 2 * 64 / 2);
+  EXPECT_EQ(letters.value("e a s^2 b/t"), 2 * 4 * 32 * 32 * 2 / 2);
+  EXPECT_EQ(letters.value("4 s b V/t"), 4 * 32 * 2 * 1024 / 2);
+  EXPECT_EQ(letters.value("w V h/t/d"), 4 * 1024 * 64 / 4);
+  EXPECT_EQ(letters.value("w V h/t - w V h/t/d + 4"), 4 * 1024 * 64 / 4 + 4);
+  EXPECT_EQ(letters.value("e s b q/t"), 2 * 32 * 2 * 192 / 2);
+  EXPECT_THROW(letters.value("z"), Error);
+}
+
+TEST(MemoryLetters, WithoutSequenceParallelismNothingIsDivided) {
+  TrainConfig c = config();
+  c.layout.sequence_parallel = false;
+  EXPECT_EQ(MemoryLetters(c, 0).value("e s b h/r"), 2 * 32 * 2 * 64);
+}
+
+TEST(MemoryTerms, AFormulaIsNamedOnlyWhereItGivesTheBytes) {
+  const TrainConfig c = config();
+  const MemoryLetters letters(c, 0);
+  EXPECT_EQ(term_formula(letters, Term::fc1_output, 2 * 32 * 2 * 256 / 2), "e s b f/t");
+  EXPECT_EQ(term_formula(letters, Term::fc1_output, 2 * 2 * 32 * 2 * 256 / 2), "2 e s b f/t");
+  EXPECT_EQ(term_formula(letters, Term::fc1_output, 12345), "");
+  EXPECT_EQ(term_formula(letters, Term::gathered_parameters, 12345), "e n");
+}
+
+TEST(MemoryTerms, ShardedStateMayCarryPadding) {
+  const TrainConfig c = config();
+  const MemoryLetters letters(c, 0);
+  const double whole = letters.value("4 N"), shard = letters.value("4 N/d");
+  EXPECT_EQ(term_formula(letters, Term::master_bucket, whole), "4 N");
+  EXPECT_EQ(term_formula(letters, Term::master_bucket, shard), "4 N/d");
+  EXPECT_EQ(term_formula(letters, Term::master_bucket, shard + 512), "4 N/d + padding");
+  EXPECT_EQ(term_formula(letters, Term::master_bucket, shard - 512), "");
+}
+
+}  // namespace
+}  // namespace benchsuite
