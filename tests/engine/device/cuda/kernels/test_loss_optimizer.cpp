@@ -192,7 +192,7 @@ class AdamW : public ::testing::TestWithParam<AdamTypes> {
   };
   /// Algorithm 2 of Loshchilov and Hutter, one element after the other.
   After after(const State& s) const {
-    // Four roundings of a moment; six more of the update: a quotient of root and sum, scaled.
+    // Four roundings of a moment and of the master's sum.
     After out{.master = {.values = s.master, .ulps = 4, .magnitudes = s.master},
               .first = {.values = s.first, .ulps = 4, .magnitudes = s.first},
               .second = {.values = s.second, .ulps = 4, .magnitudes = s.second},
@@ -207,7 +207,7 @@ class AdamW : public ::testing::TestWithParam<AdamTypes> {
       out.second.values[i] = v;
       out.second.magnitudes[i] = v;
       out.master.values[i] = s.master[i] - scalars_[0] * decay_ * s.master[i] - update;
-      // 1 - beta2 is a small difference in fp32, 2^-24 / 0.001 off: v and m carry that error, and the update with them.
+      // Of the update: rate, root, correction, sum, product and quotient, half of v's four; and m's four, which may cancel.
       out.master.magnitudes[i] = std::abs(s.master[i]) + std::abs(update) * (4 + m_size / std::max(std::abs(m), 1e-30));
     }
     out.parameter.values = out.master.values;
@@ -261,6 +261,7 @@ TEST_P(AdamW, SeveralTensorsInOneLaunchAreThoseTensorsOneByOne) {
     Tensor tensor;
     tensor.host = {bytes_of(s.gradient, gradient), bytes_of(s.master, DType::fp32), bytes_of(s.first, DType::fp32),
                    bytes_of(s.second, DType::fp32), bytes_of(s.master, parameter)};
+    std::fill(tensor.host.back().begin(), tensor.host.back().end(), std::byte{0xFF});
     for (const auto& bytes : tensor.host) tensor.together.push_back(upload(bytes)), tensor.alone.push_back(upload(bytes));
     tensors.push_back(std::move(tensor));
   }

@@ -241,7 +241,7 @@ TEST(AttentionSoftmax, ScoresInFp32GiveProbabilitiesInBf16) {
 }
 
 TEST(AttentionSoftmax, OtherTypesAreRefused) {
-  EXPECT_THROW(attention_softmax({.s = 1, .b = 1, .a = 1, .in = DType::bf16, .out = DType::fp32}, nullptr, nullptr, nullptr, nullptr), Error);
+  EXPECT_THROW(cuda::attention_softmax({.s = 1, .b = 1, .a = 1, .in = DType::bf16, .out = DType::fp32}, nullptr, nullptr, nullptr, nullptr), Error);
 }
 
 }  // namespace
