@@ -34,8 +34,6 @@ class Chunk {
   Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer, const std::vector<LayerParameters>& layers,
         const EndParameters& ends, const Tensor& loss, PassObserver& observer);
 
-  bool has_embedding() const { return embedding_.has_value(); }
-  bool has_head() const { return head_.has_value(); }
 
   /// Forward of micro-batch `i`. `input` [s/t | s, b, h] is taken over (ignored by the first chunk). Returns the output
   /// for the next stage, or an invalid tensor where the head ends the pass.

@@ -114,6 +114,13 @@ std::vector<BubblePart> bubble_parts(const ScheduleShape& shape, const std::vect
   add("transfers", travelled - stages,
       fmt::format("the same with results travelling {:.4g} s, the mean of the sends",
                   static_cast<double>(travel) * kSecondsPerPicosecond));
+  double exposed = 0, ranks = 0;
+  for (const RoleMetrics& role : roles) {
+    exposed += static_cast<double>(role.passes.exposed) * static_cast<double>(role.ranks);
+    ranks += static_cast<double>(role.ranks);
+  }
+  add("exposed transfers", 0.0 - exposed / ranks,
+      "less the transfers that compute waited for: they are a category of their own, not waiting");
   add("end of the step", idle_after_all_passes(roles),
       "waiting after the last pass of all ranks, for reductions and optimizers of others");
   const double rest = std::round((idle_s - sum_s) / kSecondsPerPicosecond) * kSecondsPerPicosecond;  // nothing is shorter

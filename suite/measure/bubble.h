@@ -4,11 +4,12 @@
 // (Narayanan et al. 2021, section 2.2). Each part below is what one of these assumptions was worth, found by running the
 // schedule with the measured lengths of the passes:
 //
-//   formula          (p - 1) / (v m) of the mean time of a rank's passes
-//   unequal stages   the schedule with each stage's and chunk's own mean pass, above the formula
-//   transfers        the same with each result travelling as long as the sends took on average
-//   end of the step  waiting after the last pass of all ranks: for gradient reductions and the optimizer of others
-//   rest             what is left: passes that vary between micro-batches, blocking transfers, launches, ZeRO gathers
+//   formula             (p - 1) / (v m) of the mean time of a rank's passes
+//   unequal stages      the schedule with each stage's and chunk's own mean pass, above the formula
+//   transfers           the same with each result travelling as long as the sends took on average
+//   exposed transfers   less the transfers that compute waited for: they are a category of their own, not bubble
+//   end of the step     waiting after the last pass of all ranks: for gradient reductions and the optimizer of others
+//   rest                what is left: passes that vary between micro-batches, blocking transfers, launches, ZeRO gathers
 #pragma once
 
 #include <vector>

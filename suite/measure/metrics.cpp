@@ -169,7 +169,11 @@ class Gaps {
         span.micro_batch = op.micro_batch;
         span.chunk = op.chunk;
         totals_[winner->kind].exposed += next - from;
-        if (span.category != Category::pipeline) add_to_pass(metrics_.passes, op, next - from, next);
+        if (span.category == Category::pipeline) {
+          metrics_.passes.exposed += next - from;
+        } else {
+          add_to_pass(metrics_.passes, op, next - from, next);
+        }
       }
       metrics_.breakdown.time[static_cast<std::size_t>(span.category)] += next - from;
       append_span(metrics_.spans, span);

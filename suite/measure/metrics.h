@@ -35,6 +35,7 @@ struct RankPasses {
   Picoseconds end = 0;     ///< of the last pass
   Picoseconds travel = 0;  ///< sum over pipeline sends, from both sides being there to the end
   std::int64_t sends = 0;
+  Picoseconds exposed = 0;  ///< pipeline transfers that compute waited for: category pipeline, not bubble
   std::vector<GanttSpan> idle_after;  ///< waiting after the rank's last pass
 };
 

@@ -105,13 +105,14 @@ std::string bubble_table(const CaseResult& result, const Paint& paint) {
                    {"of busy | formula"},
                    {"waiting ="},
                    {"formula"},
-                   {"+ unequal stages"},
+                   {"+ stages"},
                    {"+ transfers"},
-                   {"+ end of step"},
+                   {"+ exposed"},
+                   {"+ end"},
                    {"+ rest"}});
   bool any = false;
   for (const VariantResult& v : result.variants) {
-    if (v.bubble_parts.size() != 5 || !(v.bubble_formula_step > 0)) continue;
+    if (v.bubble_parts.size() != 6 || !(v.bubble_formula_step > 0)) continue;
     any = true;
     std::vector<std::string> cells{
         v.id, fmt::format("{} | {}", format_percent(v.bubble_over_ideal), format_percent(v.bubble_formula_ideal)),
@@ -121,7 +122,9 @@ std::string bubble_table(const CaseResult& result, const Paint& paint) {
   }
   if (!any) return "";
   return "\n" + table.text(2, [&](std::string_view header) { return paint.bold(header); }) +
-         paint.dim("  formula: (p - 1)/(v m + p - 1) of the step above, (p - 1)/(v m) of the busy time here") + "\n";
+         paint.dim("  formula: (p - 1)/(v m + p - 1) of the step, (p - 1)/(v m) of the busy time; stages: unequal ones; exposed: "
+                   "transfers\n  that count as communication; end: after the last pass") +
+         "\n";
 }
 
 /// A bar that spans [from, to] of `longest` on `width` columns; at least one column wide.

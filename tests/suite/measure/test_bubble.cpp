@@ -37,7 +37,7 @@ TEST(Bubble, EqualStagesAreTheFormulaAlone) {
   // F = 10, B = 20: 3 (F + B) = 90 long, 60 of work: each rank waits 30 = 1/2 of 60.
   const auto parts = bubble_parts(kTwoStages, {role(10, 20, 90), role(10, 20, 70)}, {0, 1}, 30e-12);
   EXPECT_DOUBLE_EQ(seconds(parts, "formula"), 30);
-  for (const char* name : {"unequal stages", "transfers", "end of the step", "rest"}) EXPECT_EQ(seconds(parts, name), 0) << name;
+  for (const char* name : {"unequal stages", "transfers", "exposed transfers", "end of the step", "rest"}) EXPECT_EQ(seconds(parts, name), 0) << name;
 }
 
 TEST(Bubble, AHeavyLastStageIsUnequalStages) {
@@ -64,6 +64,15 @@ TEST(Bubble, WaitingAfterTheLastPassOfAllIsTheEndOfTheStep) {
   last.passes.idle_after = {{Category::bubble, -1, -1, 70, 94}};  // 20 of the pipeline's own, 4 after the end of all
   const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 36e-12);
   EXPECT_DOUBLE_EQ(seconds(parts, "end of the step"), (8 + 4) / 2.0);
+  EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
+}
+
+TEST(Bubble, TransfersThatComputeWaitsForAreTakenOff) {
+  RoleMetrics first = role(10, 20, 90), last = role(10, 20, 70);
+  first.ranks = 3;
+  first.passes.exposed = 4;
+  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 27e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "exposed transfers"), -3);
   EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
 }
 
