@@ -2,6 +2,7 @@
 """Breaks the engine in a scratch copy, one thing at a time, and notes which tests see it.
 
     scripts/mutations.py                      all mutations, writes reports/mutations.md
+    scripts/mutations.py --set cuda           those of the CUDA device on emulated GPUs, writes reports/cuda_mutations.md
     scripts/mutations.py --only NAME...       some of them, prints the table
     scripts/mutations.py --scratch DIR        where to copy and build (default: a temporary folder, removed afterwards)
 
@@ -16,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import cuda_mutations
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TRAIN, CPU, PROGRAM = "test_engine_train", "test_engine_device_cpu", "test_engine_program"
@@ -90,6 +93,12 @@ MUTATIONS = [
      TRAIN, "ZeroParity.*:Layouts/Zero.*dp2"),
 ]
 
+# name: what is broken, the test programs, the report
+SETS = {
+    "engine": (MUTATIONS, PROGRAMS, "mutations.md"),
+    "cuda": (cuda_mutations.MUTATIONS, cuda_mutations.PROGRAMS, "cuda_mutations.md"),
+}
+
 
 def run(command, **how):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
@@ -105,8 +114,8 @@ def copy_sources(scratch):
 
 
 class Bench:
-    def __init__(self, scratch, build):
-        self.scratch, self.build = scratch, build
+    def __init__(self, scratch, build, programs):
+        self.scratch, self.build, self.programs = scratch, build, programs
         # Equal sources in another scratch folder hit the same cache.
         self.environment = dict(os.environ, CCACHE_BASEDIR=os.environ.get("CCACHE_BASEDIR", str(scratch)), CCACHE_NOHASHDIR="1",
                                 BENCHSUITE_ROOT=str(scratch), OMP_NUM_THREADS="1")
@@ -118,7 +127,8 @@ class Bench:
             sys.exit(f"mutations: CMake fails:\n{done.stdout[-2000:]}")
 
     def compile(self, *programs):
-        return run(["cmake", "--build", self.build, "--target", *programs], env=self.environment)
+        targets = [pathlib.PurePath(program).name for program in programs]
+        return run(["cmake", "--build", self.build, "--target", *targets], env=self.environment)
 
     def failures(self, program, look="*"):
         try:
@@ -135,7 +145,7 @@ class Bench:
         """Tests that fail; None when the sources don't build."""
         if failed := self.failures(program, look):
             return failed
-        for other in PROGRAMS:
+        for other in self.programs:
             done = self.compile(other)
             if done.returncode:
                 return None
@@ -149,9 +159,10 @@ def tests_text(failed):
     return shown + (f" and {len(failed) - 4} more" if len(failed) > 4 else "")
 
 
-def table(rows):
+def table(rows, which):
+    command = "scripts/mutations.py" if which == "engine" else f"scripts/mutations.py --set {which}"
     lines = ["# Mutations", "",
-             "Each row is one thing broken in a scratch copy of the sources by `scripts/mutations.py`, and the tests that saw it.",
+             f"Each row is one thing broken in a scratch copy of the sources by `{command}`, and the tests that saw it.",
              "None survives.", "", "| broken | file | caught by |", "|---|---|---|"]
     for name, path, failed in rows:
         lines.append(f"| {name} | `{path}` | {tests_text(failed) if failed else '**nothing: it survives**'} |")
@@ -162,11 +173,13 @@ def table(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, default="engine", dest="which")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutations whose name contains one of these")
     parser.add_argument("--scratch", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path)
     arguments = parser.parse_args()
-    chosen = [m for m in MUTATIONS if not arguments.only or any(word in m[0] for word in arguments.only)]
+    mutations, programs, report = SETS[arguments.which]
+    chosen = [m for m in mutations if not arguments.only or any(word in m[0] for word in arguments.only)]
 
     temporary = None
     if not arguments.scratch:
@@ -174,7 +187,7 @@ def main():
     scratch = (arguments.scratch or pathlib.Path(temporary.name) / "source").resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     copy_sources(scratch)
-    bench = Bench(scratch, (arguments.build or scratch.parent / "build").resolve())
+    bench = Bench(scratch, (arguments.build or scratch.parent / "build").resolve(), programs)
     bench.configure()
     done = bench.compile(*sorted({program for *_, program, _ in chosen}))
     if done.returncode:
@@ -202,11 +215,11 @@ def main():
         rows.append((name, path, failed))
         print(f"{name}: {', '.join(failed[:3]) or 'SURVIVES'}", flush=True)
 
-    text = table(rows)
+    text = table(rows, arguments.which)
     if arguments.only:
         print(text)
     elif not broken:
-        (ROOT / "reports" / "mutations.md").write_text(text)
+        (ROOT / "reports" / report).write_text(text)
     if broken:
         return 2
     return 0 if all(failed for _, _, failed in rows) else 1

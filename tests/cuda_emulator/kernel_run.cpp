@@ -277,10 +277,11 @@ class Block {
 
   void make_ready(std::vector<std::size_t>& threads) {
     permute(threads);
-    for (const std::size_t i : threads) {
-      threads_[i].state = State::ready;
-      ready_.push_back(i);
-    }
+    for (const std::size_t i : threads) threads_[i].state = State::ready;
+    // Backwards, whoever was let go runs on first: a warp gets as far ahead of the others as barriers allow. Shuffled, it
+    // mixes with those that wait for their turn.
+    ready_.insert(order_ == ThreadOrder::reverse ? ready_.begin() : ready_.end(), threads.begin(), threads.end());
+    if (order_ == ThreadOrder::shuffled) std::shuffle(ready_.begin(), ready_.end(), random_);
   }
 
   static std::string place(const Thread& thread) { return std::string(thread.file) + ":" + std::to_string(thread.line); }
