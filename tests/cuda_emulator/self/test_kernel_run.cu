@@ -46,6 +46,19 @@ __global__ void rotate(const int* in, int* out, bool barrier) {
   out[threadIdx.x] = shared[(threadIdx.x + 1) % blockDim.x];
 }
 
+/// The last thread writes shared memory anew one warp operation after the others read it; `barrier` false lets its warp do so
+/// before another warp has read.
+__global__ void reuse(int* out, bool barrier) {
+  __shared__ int shared;
+  if (threadIdx.x == 0) shared = 1;
+  __syncthreads();
+  __syncwarp();
+  out[threadIdx.x] = shared;
+  if (barrier) __syncthreads();
+  __syncwarp();
+  if (threadIdx.x == blockDim.x - 1) shared = 2;
+}
+
 __global__ void warp_sums(float* out) {
   float value = static_cast<float>(threadIdx.x);
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, offset);
@@ -99,12 +112,23 @@ std::vector<int> rotated(bool barrier, const Settings& settings) {
   return out.host();
 }
 
+std::vector<int> reused(bool barrier, ThreadOrder order) {
+  cuda_emulator::reset({.order = order});
+  DeviceArray<int> out(96);
+  launch(reuse, dim3(1), dim3(96), nullptr, out.get(), barrier);
+  return out.host();
+}
+
 class EveryOrder : public ::testing::TestWithParam<ThreadOrder> {};
 
 TEST_P(EveryOrder, BarriersMakeSharedMemoryVisible) {
   std::vector<int> expected;
   for (int i = 0; i < 128; ++i) expected.push_back((i + 1) % 128);
   EXPECT_EQ(rotated(true, {.order = GetParam()}), expected);
+}
+
+TEST_P(EveryOrder, BarriersKeepSharedMemoryUntilAllHaveReadIt) {
+  EXPECT_EQ(reused(true, GetParam()), std::vector<int>(96, 1));
 }
 
 TEST_P(EveryOrder, ShufflesAddAWarp) {
@@ -138,6 +162,11 @@ INSTANTIATE_TEST_SUITE_P(Orders, EveryOrder,
 
 TEST(KernelRun, AMissingBarrierGivesOtherBitsInAnotherOrder) {
   EXPECT_NE(rotated(false, {.order = ThreadOrder::forward}), rotated(false, {.order = ThreadOrder::reverse}));
+}
+
+TEST(KernelRun, AWarpThatRunsAheadOverwritesWhatOthersHaveNotRead) {
+  EXPECT_EQ(reused(false, ThreadOrder::forward), std::vector<int>(96, 1));
+  EXPECT_NE(reused(false, ThreadOrder::reverse), std::vector<int>(96, 1));
 }
 
 TEST(KernelRun, FreshMemoryAndSharedMemoryHoldThePattern) {
