@@ -22,7 +22,7 @@ from pathlib import Path
 
 from hardware_fit.attention import attention_block
 from hardware_fit.fabric import fabric_block, fit_ring
-from hardware_fit.gemm import accumulation, fit_gemm, gemm_rows, two_constants
+from hardware_fit.gemm import accumulation, check_transposes, fit_gemm, gemm_rows, two_constants
 from hardware_fit.memory import SHARE, memory_block
 from hardware_fit.network import base_time, busbw_factor, entry, nccl_tests, other_tables, send_entry, single_node
 from hardware_fit.numerics import fit_positive, held_back, measured, proxy, rounded, split_errors, stated
@@ -117,6 +117,7 @@ class Fitter:
         return block, chosen
 
     def volta(self, gpu):
+        check_transposes(self.gemm)
         rows = [r for r in gemm_rows(self.gemm, "deepbench-v100") if r[2] <= 10000]
         fitted = [r for r in rows if not held_back(*r[:3])]
         p, time = two_constants(fitted, gpu)

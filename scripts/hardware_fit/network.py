@@ -2,8 +2,13 @@
 
 Source: NVIDIA's nccl-tests tables of one node (2, 4, 8 GPUs; all operations, one library version); V100 has vTrain's
 all_reduce only, whose halves stand in for all_gather and reduce_scatter. Send: vidur's pairs.
-Form: t = (a + size f / busbw + c sqrt(size)) exp(R(log2 size)) by operation and ranks; R, one line for all ranks of an
-operation, is its switches of wire protocol. Tables of other clusters are shown beside it.
+Form: t = (a + size f / busbw + c sqrt(size)) exp(R) by operation and ranks; R, one line for all ranks of an operation, is
+its switches of wire protocol. NCCL multiplies a ring's thresholds by the number of ranks (src/graph/tuning.cc), and so do
+the steps in the tables: 1 MiB to 4 MiB a rank on every GPU, whatever the ranks. R is therefore a line over log2(size /
+ranks) for ring operations; on the fitted rows of the five GPUs of the source that lowers p90 for each of the three (0.084 to
+0.071, 0.115 to 0.097, 0.070 to 0.066 on average). all_to_all, which is sends, is a line over log2(size) (0.114; by rank 0.134).
+What is left over are rows where the tables themselves have fewer bytes take longer (H200 all_to_all of 8: 512 B 11.6 us,
+16 KiB 7.3 us), which no time that grows with bytes can follow. Tables of other clusters are shown beside it.
 With in-switch reduction (NVLS: H100, H200 from 5 ranks, Blackwell from 6) an all_reduce sends its bytes once, not f times.
 """
 import math
@@ -12,7 +17,9 @@ import re
 from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, on_knots,
                                    rounded)
 
-KNOTS = (9, 13, 15, 18, 20, 21, 22, 23, 24, 26, 29)
+KNOTS = {"log2_bytes": (9, 13, 15, 18, 20, 21, 22, 23, 24, 26, 29),
+         "log2_bytes_per_rank": (6, 10, 12, 15, 17, 18, 19, 20, 21, 22, 24, 28)}
+RANKS = (2, 3, 4, 6, 8, 16, 72)
 NAMES = {"alltoall": "all_to_all"}
 
 
@@ -44,17 +51,35 @@ def base_time(p, cap, factor, size):
     return (p[0] + p[2] * math.sqrt(size)) * UNIT_S + size * factor / (min(p[1], cap) * 1e9)
 
 
+def argument(op):
+    """What the ramp of an operation is a line over."""
+    return "log2_bytes" if op == "all_to_all" else "log2_bytes_per_rank"
+
+
+def slowdown(op, ramp, ranks, size):
+    over = argument(op)
+    return math.exp(on_knots(KNOTS[over], ramp, math.log2(size if over == "log2_bytes" else size / ranks)))
+
+
 def monotone(ramp, fits, op):
-    """Raises the ramp where it would let more bytes go faster."""
+    """Raises the ramp where it would let more bytes go faster, on any number of ranks: each takes the fit of the nearest,
+    and a start-up that grows by rank beyond the largest."""
     ramp = list(ramp)
-    for i in range(1, len(KNOTS)):
+    over = argument(op)
+    knots = KNOTS[over]
+    largest = max(fits)
+    fewer = max((ranks for ranks in fits if ranks < largest), default=largest)
+    by_rank = max(0.0, (fits[largest][0][0] - fits[fewer][0][0]) / max(1, largest - fewer))
+    for i in range(1, len(knots)):
         for _ in range(60):
             ok = True
-            for ranks, (p, cap) in fits.items():
+            for (p, cap), ranks in ((fit, ranks) for fit in fits.values() for ranks in RANKS):
                 before = 0.0
+                p = (p[0] + by_rank * max(0, ranks - largest), *p[1:])
                 for step in range(17):
-                    x = KNOTS[i - 1] + (KNOTS[i] - KNOTS[i - 1]) * step / 16
-                    t = base_time(p, cap, busbw_factor(op, ranks), 2.0 ** x) * math.exp(on_knots(KNOTS, ramp, x))
+                    size = 2.0 ** (knots[i - 1] + (knots[i] - knots[i - 1]) * step / 16)
+                    size *= 1 if over == "log2_bytes" else ranks
+                    t = base_time(p, cap, busbw_factor(op, ranks), size) * slowdown(op, ramp, ranks, size)
                     ok = ok and t >= before
                     before = t
             if ok:
@@ -67,20 +92,22 @@ def fit_operation(op, rows, nvlink, nvls_from):
     """rows (ranks, size, seconds) -> ({ranks: (p, cap)}, ramp)."""
     fitted = [r for r in rows if not held_back(op, r[0], int(r[1]))]
     counts = sorted({r[0] for r in rows})
-    ramp = [0.0] * len(KNOTS)
+    over = argument(op)
+    knots = KNOTS[over]
+    ramp = [0.0] * len(knots)
     fits = {}
     for _ in range(3):
         for ranks in counts:
             factor = busbw_factor(op, ranks)
             cap = nvlink * (factor if op == "all_reduce" and ranks >= nvls_from else 1.0)
-            own = [(r[1], r[2] / math.exp(on_knots(KNOTS, ramp, math.log2(r[1])))) for r in fitted if r[0] == ranks]
+            own = [(r[1], r[2] / slowdown(op, ramp, *r[:2])) for r in fitted if r[0] == ranks]
             p, _ = fit_positive(lambda p, r: base_time(p, cap, factor, r[0]), own,
                                 fits[ranks][0] if ranks in fits else (10.0, 0.65 * nvlink, 0.005), restarts=2)
             fits[ranks] = (p, cap)
-        data = [(hat(KNOTS, math.log2(r[1])),
+        data = [(hat(knots, math.log2(r[1] if over == "log2_bytes" else r[1] / r[0])),
                  math.log(r[2] / base_time(*fits[r[0]], busbw_factor(op, r[0]), r[1]))) for r in fitted]
         if len(counts) > 1:
-            ramp = least_absolute(data, len(KNOTS), [(i, None, 0.2 * len(fitted)) for i in range(len(KNOTS))], steps=15)
+            ramp = least_absolute(data, len(knots), [(i, None, 0.2 * len(fitted)) for i in range(len(knots))], steps=15)
     return fits, monotone(ramp, fits, op)
 
 
@@ -117,13 +144,13 @@ def single_node(tables, system, nvlink, nvls_from, source, send):
 
         def time(r):
             p, cap = fits[r[0]]
-            return base_time(p, cap, busbw_factor(op, r[0]), r[1]) * math.exp(on_knots(KNOTS, ramp, math.log2(r[1])))
+            return base_time(p, cap, busbw_factor(op, r[0]), r[1]) * slowdown(op, ramp, *r[:2])
         for ranks in sorted(fits):
             own = [r for r in rows if r[0] == ranks]
             collectives.append(entry(op, ranks, fits[ranks], op == "all_reduce" and ranks >= nvls_from, source, len(own),
                                      errors(time, own)))
         if any(ramp):
-            ramps[op] = {"log2_bytes": list(KNOTS), "slowdown": ramp}
+            ramps[op] = {argument(op): list(KNOTS[argument(op)]), "slowdown": ramp}
         for r in rows:
             (held if held_back(op, r[0], int(r[1])) else pairs).append((time(r), r[2]))
     if system == "v100":
@@ -142,12 +169,13 @@ def other_tables(tables, files, collectives, ramps):
     out = []
     for name, ranks in files:
         fit = next(c for c in collectives if c["op"] == "all_reduce" and c["ranks"] == ranks)
-        ramp = ramps.get("all_reduce", {"log2_bytes": KNOTS, "slowdown": [0.0] * len(KNOTS)})
+        over = argument("all_reduce")
+        ramp = ramps.get("all_reduce", {"slowdown": [0.0] * len(KNOTS[over])})["slowdown"]
         rows = [r for r in nccl_tests(tables / "nccl-tests" / name) if r[0] >= 512]
         if rows:
             out.append(beside(name.removesuffix(".txt"), lambda r: base_time(
                 (fit["a"], fit["busbw"], fit["c"]), 1e9, busbw_factor("all_reduce", ranks), r[0]) *
-                math.exp(on_knots(ramp["log2_bytes"], ramp["slowdown"], math.log2(r[0]))), rows))
+                slowdown("all_reduce", ramp, ranks, r[0]), rows))
     return out
 
 

@@ -71,7 +71,7 @@ CollectiveTime inside_node(const HardwareProfile& hardware, Collective op, doubl
   const double plain = first + bytes * busbw_factor(op, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes);
   const auto ramp = hardware.collective_ramps.find(fit.op);
   const double slowdown =
-      ramp == hardware.collective_ramps.end() || bytes < 1 ? 1 : std::exp(ramp->second.at(std::log2(bytes)));
+      ramp == hardware.collective_ramps.end() ? 1 : std::exp(ramp->second.at(std::max(bytes, 1.0), ranks));
   const double wire = wire_bytes(op, bytes, ranks, in_switch) / hardware.nvlink_bandwidth;
   time.seconds = std::max(plain * slowdown, wire);
   time.fixed = std::min(first, time.seconds);
@@ -113,8 +113,9 @@ CollectiveTime across_nodes(const HardwareProfile& hardware, Collective op, doub
     const bool tree = protocol.all_reduce_tree && op == Collective::all_reduce;
     const double depth = tree ? std::ceil(std::log2(span.nodes)) : span.nodes - 1;
     const double hop = protocol.nic_hop_s + (span.most_ranks - 1) * protocol.nvlink_hop_s;
-    const double fixed = protocol.base_s + passes * depth * hop;
-    const double total = fixed + seconds / protocol.bandwidth_share;
+    const double hops = passes * depth * hop, moved = seconds / protocol.bandwidth_share;
+    const double fixed = protocol.base_s + hops;
+    const double total = fixed + moved + (hardware.pipeline_fill ? 2 * std::sqrt(hops * moved) : 0);
     if (total >= time.seconds) continue;
     time.seconds = total;
     time.algorithm = protocol.two_node_tree ? "two-node tree" : tree ? "tree" : "ring";

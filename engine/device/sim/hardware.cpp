@@ -173,7 +173,10 @@ class ProfileReader : ProvenanceReader {
     section(nvlink, "ramps", false, [&](ObjectReader& ramps) {
       for (const char* op : kCollectives)
         section(ramps, op, false,
-                [&](ObjectReader& ramp) { p.collective_ramps[op] = curve(ramp, "log2_bytes"); });
+                [&](ObjectReader& ramp) {
+                  const bool per_rank = ramp.raw("log2_bytes_per_rank") != nullptr;
+                  p.collective_ramps[op] = {curve(ramp, per_rank ? "log2_bytes_per_rank" : "log2_bytes"), per_rank};
+                });
     });
     for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "send"}) {
       const auto is_op = [&](const CollectiveFit& fit) { return fit.op == op; };
@@ -194,6 +197,7 @@ class ProfileReader : ProvenanceReader {
         static_cast<int>(std::lround(1000 * quantity(fabric, "sm_share", "share of SMs", 1, Range::share_or_zero)));
     section(fabric, "ring", true, [&](ObjectReader& ring) {
       provenance(ring);
+      ring.optional("pipeline_fill", p.pipeline_fill);
       section_of_list(ring, "protocols", [&](ObjectReader& entry) {
         RingProtocol protocol;
         entry.required("name", protocol.name);
@@ -233,6 +237,8 @@ class ProfileReader : ProvenanceReader {
 };
 
 }  // namespace
+
+double CollectiveRamp::at(double size, int ranks) const { return slowdown.at(std::log2(per_rank ? size / ranks : size)); }
 
 double Curve::at(double value) const {
   if (x.empty()) return 0;

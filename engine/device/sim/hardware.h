@@ -72,7 +72,7 @@ struct MemoryOpModel {
 };
 
 /// One collective inside a node, by nccl-tests' sizes:
-/// t = (a + size f / busbw + c sqrt(size)) * exp(ramp(log2 size)), f the busbw factor, ramp the op's switches of protocol.
+/// t = (a + size f / busbw + c sqrt(size)) * exp(ramp), f the busbw factor, ramp the op's switches of protocol.
 struct CollectiveFit {
   std::string op;  ///< all_reduce, all_gather, reduce_scatter, all_to_all, send
   int ranks = 0;
@@ -80,8 +80,16 @@ struct CollectiveFit {
   std::string algorithm = "ring";  ///< or "nvls": reduction in the switch
 };
 
+/// Slowdown (natural log) by log2 of the size or, where the library's thresholds grow with the ranks (rings), of size / ranks.
+struct CollectiveRamp {
+  Curve slowdown;
+  bool per_rank = false;
+
+  double at(double size, int ranks) const;
+};
+
 /// One wire protocol of a ring that crosses nodes (low latency at part of the bandwidth, or the reverse). The library
-/// takes the fastest for each size: t = min over protocols of base + hops + size f / (busbw share).
+/// takes the fastest for each size: t = min over protocols of base + hops + size f / (busbw share), and the pipe's filling.
 struct RingProtocol {
   std::string name;
   double base_s = 0;
@@ -109,11 +117,12 @@ struct HardwareProfile {
   std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest
   double nvlink_bandwidth = 0;                      ///< bytes/s and direction, per GPU (line rate)
   std::vector<CollectiveFit> intra_node;
-  std::map<std::string, Curve> collective_ramps;  ///< by op: slowdown (natural log) by log2 bytes
+  std::map<std::string, CollectiveRamp> collective_ramps;  ///< by op
   int nics_per_node = 0;     ///< 0: single-node profile
   double nic_bandwidth = 0;  ///< bytes/s and direction, usable, per NIC
   double nic_latency_s = 0;  ///< small-message time of a send between nodes
   std::vector<RingProtocol> inter_node;
+  bool pipeline_fill = false;  ///< filling the pipe of chunks shows: 2 sqrt(hops x wire time) more
   int collective_sm_permille = 0;  ///< SMs a collective's kernel occupies inside a node
   int inter_node_sm_permille = 0;
   double host_eager_s = 0;          ///< host time per op of an eager framework

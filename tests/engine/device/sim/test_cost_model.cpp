@@ -1,46 +1,15 @@
-// The cost model: hand-computed times on a tiny profile, physical bounds over random shapes on the committed ones.
+// The cost model: hand-computed times on a tiny profile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "engine/core/rng.h"
-#include "engine/device/op_table.h"
-#include "engine/device/sim/cost_model.h"
+#include "tests/engine/device/sim/cost_support.h"
 
 namespace benchsuite {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr std::int64_t kMi = 1 << 20;
-constexpr const char* kMachines[] = {"dgx-a100-40g", "dgx-a100-80g", "dgx-h100",        "dgx-h200",       "hgx-b200",
-                                     "gh200-4x200g", "dgx-2-v100",   "dgx-h100-1x100g", "hgx-b200-4x200g"};
-
-HardwareProfile committed(const std::string& name) {
-  return load_hardware(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/hardware/" + name + ".json");
-}
-
-Placement nodes_of(int nodes, int gpus) {
-  Placement placement;
-  placement.gpus_per_node = gpus;
-  for (int rank = 0; rank < nodes * gpus; ++rank) {
-    placement.node.push_back(rank / gpus);
-    placement.slot.push_back(rank % gpus);
-  }
-  return placement;
-}
-
-OpShape shape_of(OpKind kind, std::array<std::int64_t, 6> dims, DType in = DType::bf16, DType out = DType::bf16) {
-  OpShape shape;
-  shape.kind = kind;
-  shape.dtype = in;
-  shape.out_dtype = out;
-  shape.dims = dims;
-  return shape;
-}
-
-Group group_of(std::vector<int> ranks) { return {GroupKind::tensor, std::move(ranks)}; }
 
 /// Two GPUs and two NICs a node; round numbers: 100 TFLOP/s, 1 TB/s, NVLink ring 200 GB/s, NIC 10 GB/s.
 HardwareProfile tiny() {
@@ -253,6 +222,13 @@ TEST_F(TinyModel, TwoWholeNodesMayAllReduceByATree) {
   EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 1'557'000'000);
 }
 
+TEST_F(TinyModel, FillingThePipeShowsWhereTheProfileSaysSo) {
+  profile_.pipeline_fill = true;
+  // Hops 4 + 3 us, wire 1500 us: 50 + (sqrt(7) + sqrt(1500))^2 us.
+  const double us = 50 + std::pow(std::sqrt(7.0) + std::sqrt(1500.0), 2);
+  EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, std::llround(us * 1e6));
+}
+
 TEST_F(TinyModel, SwitchReductionSendsItsBytesOnce) {
   profile_.intra_node[0] = {"all_reduce", 2, 0, 10e12, 0, "nvls"};
   EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {150'000'000}), {0, 1}).duration, 1'000'000'000);  // 300 MB / 300 GB/s
@@ -278,12 +254,16 @@ TEST(Collectives, StartUpGrowsBeyondTheMeasuredRanks) {
 
 TEST(Collectives, ARampSlowsTheSizesItNames) {
   HardwareProfile p = tiny();
-  p.collective_ramps["all_gather"] = {{10, 20}, {0, std::log(2.0)}};
+  p.collective_ramps["all_gather"] = {{{10, 20}, {0, std::log(2.0)}}, false};
   const auto time = [&](double bytes) { return collective_time(p, Collective::all_gather, bytes, {2, 1, 2, 1}).seconds; };
   const auto plain = [](double bytes) { return 5e-6 + bytes / 2 / 200e9 + 1e-9 * std::sqrt(bytes); };
   EXPECT_DOUBLE_EQ(time(1024), plain(1024));
   EXPECT_DOUBLE_EQ(time(1 << 20), 2 * plain(1 << 20));
   EXPECT_DOUBLE_EQ(time(1 << 15), std::sqrt(2.0) * plain(1 << 15));
+  // Where thresholds grow with the ranks, 2^20 bytes of two ranks are 2^19 for each.
+  p.collective_ramps["all_gather"].per_rank = true;
+  EXPECT_DOUBLE_EQ(time(1 << 21), 2 * plain(1 << 21));
+  EXPECT_DOUBLE_EQ(time(1 << 16), std::sqrt(2.0) * plain(1 << 16));
 }
 
 TEST_F(TinyModel, DemandsOnSharedResources) {
@@ -335,165 +315,6 @@ TEST_F(TinyModel, Refusals) {
   EXPECT_THROW(compute(shape_of(OpKind::gemm, {8, 8, 8, 1}, DType::fp8)), Error);
   profile_.nics_per_node = 0;
   EXPECT_THROW(transfer(shape_of(OpKind::all_gather, {8}), {0, 2}), Error);
-}
-
-/// Draws in [1, limit] on a log scale.
-class Draws {
- public:
-  std::int64_t operator()(std::int64_t limit) {
-    const double u = uniform_from(philox(17, {counter_++, 0, 0, 0})[0]);
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::exp(u * std::log(static_cast<double>(limit)))));
-  }
-
- private:
-  std::uint32_t counter_ = 0;
-};
-
-TEST(CostBounds, ComputeNeverBeatsPeakOrMemory) {
-  for (const char* name : kMachines) {
-    const HardwareProfile p = committed(name);
-    const Placement placement = nodes_of(1, p.gpus_per_node);
-    const CostModel costs(p, placement);
-    const DType type = p.peak_flops.count(DType::bf16) ? DType::bf16 : DType::fp16;
-    Draws draw;
-    for (int i = 0; i < 3000; ++i) {
-      const auto kind = static_cast<OpKind>(i % static_cast<int>(OpKind::all_gather));
-      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0}, type, type);
-      if (kind == OpKind::gemm) shape.dims = {draw(16384), draw(16384), draw(16384), draw(4)};
-      shape.causal = i % 2 == 0;
-      const bool fused = kind == OpKind::flash_attention || kind == OpKind::flash_attention_backward;
-      const double seconds = 1e-12 * static_cast<double>(costs.compute(shape, Site::mlp)) + 1e-12;
-      const double flops = flops_of(shape) * (fused && shape.causal ? 0.5 : 1.0);
-      ASSERT_GE(seconds, flops / p.peak_flops.at(type)) << name << " " << name_of(kind);
-      if (kind <= OpKind::attention_context_backward_v) {
-        ASSERT_GE(costs.gemm_seconds(shape, GemmRate::burst) + 1e-12, flops / p.peak_flops.at(type)) << name;
-        ASSERT_GE(costs.gemm_seconds(shape, GemmRate::burst) + 1e-12, bytes_of(shape) / p.memory_bandwidth) << name;
-      }
-      ASSERT_GE(seconds, bytes_of(shape) / p.memory_bandwidth) << name << " " << name_of(kind);
-    }
-  }
-}
-
-// Twice the rows, columns, depth or batch never takes less time; nor do longer sequences, more heads or larger tensors.
-TEST(CostBounds, MoreWorkIsNeverFaster) {
-  for (const char* name : kMachines) {
-    const HardwareProfile p = committed(name);
-    const Placement placement = nodes_of(1, p.gpus_per_node);
-    const CostModel costs(p, placement);
-    const DType type = p.peak_flops.count(DType::bf16) ? DType::bf16 : DType::fp16;
-    Draws draw;
-    for (int i = 0; i < 4000; ++i) {
-      const auto kind = static_cast<OpKind>(i % static_cast<int>(OpKind::all_gather));
-      OpShape shape = shape_of(kind, {draw(16384), draw(64), draw(64), draw(256), 0, 0}, type, type);
-      if (kind == OpKind::gemm) shape.dims = {draw(16384), draw(16384), draw(16384), draw(4)};
-      shape.causal = i % 2 == 0;
-      const Picoseconds before = costs.compute(shape, Site::mlp);
-      const bool head = kind != OpKind::gemm && kind <= OpKind::flash_attention_backward;
-      for (std::size_t dim = 0; dim < (head ? 3u : 4u); ++dim) {
-        OpShape larger = shape;
-        larger.dims[dim] *= 2;
-        ASSERT_GE(costs.compute(larger, Site::mlp), before)
-            << name << " " << name_of(kind) << " dim " << dim << " of " << shape.dims[0] << " " << shape.dims[1] << " "
-            << shape.dims[2] << " " << shape.dims[3];
-      }
-    }
-  }
-}
-
-/// Bytes one GPU must at least send or receive, whatever the algorithm.
-double wire_bytes(OpKind kind, double bytes, double ranks) {
-  return kind == OpKind::all_gather || kind == OpKind::reduce_scatter ? bytes * (ranks - 1) / ranks : bytes;
-}
-
-TEST(CostBounds, TransfersNeverBeatTheirLinksAndGrowWithBytes) {
-  for (const char* name : kMachines) {
-    const HardwareProfile p = committed(name);
-    if (p.gpus_per_node != 8) continue;
-    const Placement placement = nodes_of(16, 8);
-    const CostModel costs(p, placement);
-    for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{0, 1},
-                                                                       {0, 1, 2},
-                                                                       {0, 1, 2, 3, 4, 5, 6, 7},
-                                                                       {0, 8},
-                                                                       {0, 1, 8, 9},
-                                                                       {3, 11, 19, 27, 120},
-                                                                       {0, 1, 2, 3, 64, 65, 66}}) {
-      const bool crosses = ranks.back() >= 8;
-      for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_reduce, OpKind::send}) {
-        if (kind == OpKind::send && ranks.size() != 2) continue;
-        Picoseconds before = 0;
-        for (std::int64_t n = 1; n < std::int64_t{1} << 33; n = n * 3 + 1) {
-          const TransferCost cost = costs.transfer(shape_of(kind, {n}), group_of(ranks));
-          const double seconds = 1e-12 * static_cast<double>(cost.duration);
-          const double bytes = wire_bytes(kind, 2.0 * static_cast<double>(n), static_cast<double>(ranks.size()));
-          ASSERT_GE(seconds, bytes / p.nvlink_bandwidth) << name << " " << name_of(kind) << " " << n;
-          ASSERT_GE(cost.duration, before) << name << " " << name_of(kind) << " " << n;
-          ASSERT_GE(cost.duration, cost.latency);
-          if (crosses) {
-            // A node's share of the data has to pass the node's NICs: half of it at the very least.
-            ASSERT_GE(seconds, bytes / 2 / (p.nics_per_node * p.nic_bandwidth))
-                << name << " " << name_of(kind) << " " << n;
-          }
-          ASSERT_EQ(cost.links.empty(), !crosses);
-          before = cost.duration;
-        }
-      }
-    }
-  }
-}
-
-// 4 GFLOP each: square against a thin row-parallel slice (k ramp) and a tall one (traffic).
-TEST(CostShape, GemmTimeDependsOnShapeNotOnlyOnFlops) {
-  for (const char* name : {"dgx-a100-80g", "dgx-h100"}) {
-    const HardwareProfile p = committed(name);
-    const Placement placement = nodes_of(1, 8);
-    const CostModel costs(p, placement);
-    const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
-      return costs.compute(shape_of(OpKind::gemm, {m, n, k, 1}), Site::mlp);
-    };
-    EXPECT_GT(time(8192, 8192, 128), time(2048, 2048, 2048) * 5 / 4) << name;
-    EXPECT_GT(time(8192, 8192, 128), time(8192, 2048, 512)) << name;
-  }
-}
-
-TEST(CostShape, TensorParallelGroupsAcrossNodesAreSlower) {
-  Placement packed = nodes_of(2, 8), dealt = packed;
-  for (int rank = 0; rank < 16; ++rank) {
-    dealt.node[static_cast<std::size_t>(rank)] = rank % 2;
-    dealt.slot[static_cast<std::size_t>(rank)] = rank / 2;
-  }
-  const OpShape gather = shape_of(OpKind::all_gather, {40 * kMi});  // 2048 x 4 x 5120 activations in bf16: 80 MiB
-  Picoseconds slowest = 0;
-  for (const char* name : {"dgx-h100", "dgx-h100-8x100g", "dgx-h100-1x100g"}) {
-    const HardwareProfile p = committed(name);
-    const CostModel inside(p, packed), across(p, dealt);
-    const Group group = group_of({0, 1, 2, 3});
-    const Picoseconds dealt_time = across.transfer(gather, group).duration;
-    EXPECT_GT(dealt_time, inside.transfer(gather, group).duration) << name;
-    EXPECT_GT(dealt_time, slowest) << name;
-    slowest = dealt_time;
-  }
-}
-
-TEST(CostIdeal, OnlyLayersCostAndMatrixProductsRunAtPeak) {
-  const HardwareProfile p = committed("ideal");
-  const Placement placement = nodes_of(2, 8);
-  const CostModel costs(p, placement);
-  const OpShape gemm = shape_of(OpKind::gemm, {512, 256, 128, 1});
-  EXPECT_EQ(costs.compute(gemm, Site::attention),
-            static_cast<Picoseconds>(std::llround(2.0 * 512 * 256 * 128 / 989.4e12 * 1e12)));
-  EXPECT_EQ(costs.compute(shape_of(OpKind::add, {kMi}), Site::mlp),
-            static_cast<Picoseconds>(std::llround(6.0 * kMi / 3350e9 * 1e12)));
-  OpShape flash = shape_of(OpKind::flash_attention, {512, 1, 2, 128, 0, 1});
-  flash.causal = true;
-  EXPECT_EQ(costs.compute(flash, Site::attention),
-            static_cast<Picoseconds>(std::llround(4.0 * 2 * 512 * 512 * 128 / 2 / 989.4e12 * 1e12)));
-  for (const Site site :
-       {Site::embedding, Site::final_norm, Site::head, Site::loss, Site::pipeline, Site::gradients, Site::optimizer})
-    EXPECT_EQ(costs.compute(gemm, site), 0) << name_of(site);
-  const TransferCost free = costs.transfer(shape_of(OpKind::all_reduce, {kMi}), group_of({0, 8}));
-  EXPECT_EQ(free.duration, 0);
-  EXPECT_TRUE(free.links.empty());
 }
 
 }  // namespace

@@ -116,9 +116,8 @@ TEST(Hardware, BadProfileListsEveryProblem) {
 }
 
 // How good the fits are on rows that they did not see: the targets, and where a table is too irregular for them, what is
-// reached. NCCL 2.29's switches of protocol make single sizes of Blackwell's and H200's tables jump by 30 to 100 %, which
-// nothing between the neighbouring sizes foretells; Blackwell's products scatter by 5 % between m and m + 1, and GB200's
-// collection runs at half its rate above a millisecond; the A100 nodes' start-up differs by a factor of three.
+// reached. H200's all_to_all takes longer for 512 B than for 16 KiB; Blackwell's products scatter by 5 % between m and m + 1,
+// and GB200's collection runs at half its rate above a millisecond; GB200 between racks is two tables of large messages.
 TEST(Hardware, HeldBackErrors) {
   struct Limit {
     const char* name;
@@ -126,11 +125,11 @@ TEST(Hardware, HeldBackErrors) {
   };
   const std::vector<double> gemm{0.03, 0.12}, attention{0.05, 0.15}, inside{0.05, 0.15}, between{0.12, 0.25};
   const std::vector<Limit> limits{
-      {"dgx-a100-80g", gemm, attention, inside, {0.12, 0.3}},
+      {"dgx-a100-80g", gemm, attention, inside, between},
       {"dgx-h100", gemm, attention, inside, between},
       {"dgx-h200", gemm, attention, {0.05, 0.2}, between},
-      {"hgx-b200", {0.04, 0.12}, {0.05, 0.2}, {0.06, 0.2}, between},
-      {"gb200-nvl72", {0.05, 0.25}, {0.06, 0.2}, {0.05, 0.2}, {0.25, 0.3}}};
+      {"hgx-b200", {0.04, 0.12}, {0.05, 0.2}, inside, between},
+      {"gb200-nvl72", {0.05, 0.25}, {0.06, 0.2}, inside, {0.25, 0.3}}};
   for (const Limit& limit : limits) {
     const Json raw = load_hardware(profile_path(limit.name)).raw;
     const auto check = [&](const Json& section, const std::vector<double>& most, const char* what) {

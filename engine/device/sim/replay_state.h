@@ -1,0 +1,87 @@
+// What a replay keeps of every rank's role, of every group's open operation and of every link; and its exact arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "engine/device/sim/earliest.h"
+#include "engine/device/sim/priced_world.h"
+#include "engine/program/timeline.h"
+
+namespace benchsuite::replay_state {
+
+__extension__ using Wide = __int128;
+
+inline constexpr std::size_t kCompute = static_cast<std::size_t>(StreamKind::compute);
+inline constexpr std::int64_t kFullRate = 1000;  // permille of its own pace
+inline constexpr std::int64_t kWhole = 1000;     // permille of a resource
+inline constexpr int kFlowBits = 60;             // a flow alone progresses by 2^60 a picosecond
+inline constexpr Wide kFlowRate = Wide{1} << kFlowBits;
+
+/// What is left of `remaining` after `elapsed` at `rate`, never below zero.
+template <class Work>
+Work left(Work remaining, Work rate, Picoseconds elapsed) {
+  return std::max<Work>(0, remaining - rate * elapsed);
+}
+
+template <class Work>
+Picoseconds time_for(Work remaining, Work rate) {
+  return static_cast<Picoseconds>((remaining + rate - 1) / rate);
+}
+
+struct RoleState {
+  const PricedRole* priced = nullptr;
+  const Op* ops = nullptr;
+  const OpId* waits = nullptr;
+  const OpId* next = nullptr;
+  const ComputeCost* compute = nullptr;
+  Span* spans = nullptr;
+  std::size_t shapes = 0;
+
+  std::array<Picoseconds, kStreams> end;  // of the op that runs on the stream and that this role will end, else kNever
+  std::array<OpId, kStreams> head;        // first op not ended; kNone when the stream is done
+  std::array<OpId, kStreams> blocked_on;  // valid where `blocked` has the stream's bit
+  std::uint32_t blocked = 0;
+  std::uint32_t unlaunched = 0;  // streams whose `end` is the instant the host launches their head
+  bool touched = false, unsettled = false;
+
+  // The running compute op; nullptr when there is none.
+  const ComputeCost* running = nullptr;
+  std::int64_t remaining = 0;  // permille x picoseconds
+  std::int64_t rate = 0;       // 0: not yet set
+  Picoseconds updated = 0;
+  Picoseconds last_end = 0;
+
+  // Demands of communication, in permille: SMs of resident kernels, memory bandwidth of transfers in progress.
+  std::int64_t held_sms = 0, moved_memory = 0;
+  std::int64_t demand = kWhole;           // on the more wanted of the two, compute included, at least all of it
+  std::vector<std::uint32_t> transfers;   // flows in progress
+};
+
+/// One group has at most one operation open: a member posts the next only when the last has ended.
+struct FlowState {
+  const PricedGroup* group = nullptr;
+  std::vector<std::uint8_t> streams;  // by member, valid once it has arrived
+  std::vector<char> here;             // by member
+  std::size_t arrived = 0;
+  std::uint32_t sequence = 0;  // of the open operation
+  OpKind kind{};               // of the first arrival
+  std::int64_t elements = 0;
+  const PricedTransfer* cost = nullptr;
+
+  std::uint32_t home_role = 0;  // where the end is kept
+  std::uint8_t home_stream = 0;
+  std::int64_t stretch = 0;      // S of replay.h in permille; 0: not yet set
+  bool unsettled = false;
+  Wide remaining = 0, rate = 0;  // 2^-60 picoseconds
+  Picoseconds updated = 0;
+};
+
+struct LinkState {
+  std::int64_t weight = 0;
+  std::vector<std::uint32_t> flows;  // in progress
+};
+
+}  // namespace benchsuite::replay_state
