@@ -40,7 +40,7 @@ Json judgement_json(const CalibratedTable& entry) {
 Json calibration_fragment(const std::vector<CalibratedTable>& tables, const std::vector<CalibrationSource>& sources,
                           const std::string& hardware, const std::string& verdict) {
   Json out = {{"schema_version", 1},
-              {"kind", "hardware fragment"},
+              {"kind", kFragmentKind},
               {"hardware", hardware.empty() ? Json() : Json(hardware)},
               {"verdict", verdict},
               {"sources", Json::object()}};

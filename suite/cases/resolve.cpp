@@ -207,6 +207,32 @@ ResolvedVariant resolve_variant(const CaseFile& source, const VariantSpec& spec,
   return variant;
 }
 
+void refuse_equal(const ResolvedCase& resolved, std::vector<Violation>& problems) {
+  for (std::size_t i = 0; i < resolved.variants.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (resolved.variants[j].hash != resolved.variants[i].hash) continue;
+      problems.push_back({resolved.source.file, "variants", resolved.variants[i].id,
+                          "resolves to the same configuration as \"" + resolved.variants[j].id + "\"",
+                          "change or remove one of them"});
+    }
+  }
+}
+
+/// Leaves the first of every configuration.
+void merge_equal(std::vector<ResolvedVariant>& variants) {
+  std::vector<ResolvedVariant> kept;
+  for (ResolvedVariant& variant : variants) {
+    const auto first = std::find_if(kept.begin(), kept.end(),
+                                    [&](const ResolvedVariant& other) { return other.hash == variant.hash; });
+    if (first == kept.end()) {
+      kept.push_back(std::move(variant));
+    } else {
+      first->title += (first->title.empty() ? "" : "; ") + fmt::format("under --set also {}", variant.id);
+    }
+  }
+  variants = std::move(kept);
+}
+
 bool same(const Violation& a, const Violation& b) {
   return a.file == b.file && a.key == b.key && a.value == b.value && a.problem == b.problem && a.remedy == b.remedy;
 }
@@ -256,18 +282,14 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
   }
   if (!found.empty()) return result;
 
+  if (sets.empty()) {
+    refuse_equal(result, problems);
+  } else {
+    merge_equal(result.variants);
+  }
   Json hashes = Json::object();
   Json variants = Json::array();
-  for (std::size_t i = 0; i < result.variants.size(); ++i) {
-    const ResolvedVariant& variant = result.variants[i];
-    for (std::size_t j = 0; j < i; ++j) {
-      if (result.variants[j].hash != variant.hash) continue;
-      problems.push_back({sets.empty() ? source.file : "--set", "variants", variant.id,
-                          "resolves to the same configuration as \"" + result.variants[j].id + "\"",
-                          sets.empty()
-                              ? "change or remove one of them"
-                              : "leave out the --set that makes them equal, or use a case file without one of them"});
-    }
+  for (const ResolvedVariant& variant : result.variants) {
     hashes[variant.id] = variant.hash;
     Json entry = {{"id", variant.id}, {"title", variant.title}, {"hash", variant.hash}};
     entry.update(variant.resolved);

@@ -33,7 +33,8 @@ struct ResolvedCase {
   Json resolved;     ///< what resolved_case.json holds
 };
 
-/// Resolves every variant. On any violation `problems` grows and the result must not be run.
+/// Resolves every variant. On any violation `problems` grows and the result must not be run. Two variants of a file that are
+/// the same configuration are a violation; where `sets` make them the same, the first stands for both and its title says so.
 ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& sets, const DataRoot& root,
                           std::vector<Violation>& problems);
 

@@ -19,7 +19,8 @@ SuiteFile::Pick read_pick(const Json& json, ObjectReader& parent, std::size_t in
   reader.optional("case", pick.name);
   reader.finish();
   if (json.is_object() && pick.tag.empty() == pick.name.empty()) {
-    parent.problem("select", "an entry needs either a tag or a case", R"(write {"tag": "nightly"} or {"case": "sp_*"})");
+    parent.problem("select", "an entry needs either a tag or a case",
+                   R"(write {"tag": "nightly"} or {"case": "sp_*"})");
   }
   return pick;
 }

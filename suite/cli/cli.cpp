@@ -106,6 +106,9 @@ void define_run(CLI::App& app, Requests& requests) {
   verb->add_flag("--verify", run.options.verify, "Prove every recorded Program sound before replaying it");
   verb->add_option("--timeout", run.options.timeout_s, "Time limit of each case; exit 124 when it is reached")
       ->type_name("SECONDS");
+  verb->add_option("--repeat", run.options.repeat,
+                   "Measure every variant N times, round by round, and tell the median (device sim: N equal replays)")
+      ->type_name("N");
   verb->add_flag("-q,--quiet", run.quiet, "Only the summary line");
   verb->add_flag("--no-color", run.no_color, "No colours (also: NO_COLOR in the environment)");
   verb->add_option("--progress", requests.progress, "auto (default), plain or none")->type_name("HOW");
@@ -141,7 +144,8 @@ void define_report(CLI::App& app, Requests& requests) {
   verb->add_option("result", requests.report.results, "result.json or the folder of a run")
       ->type_name("RESULT")
       ->required();
-  verb->add_option("--format", requests.report.formats, "console (default), md, html, json, junit, csv; several with commas")
+  verb->add_option("--format", requests.report.formats,
+                   "console (default), md, html, json, junit, csv; several with commas")
       ->delimiter(',')
       ->type_name("FORMAT")
       ->allow_extra_args(false);
@@ -261,6 +265,10 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   if (app.get_subcommand("run")->count("--timeout") > 0 && !(limit > 0)) {
     throw Error({Violation{"command line", "--timeout", fmt::format("{}", limit), "must be more than 0",
                            "give a number of seconds"}});
+  }
+  if (requests.run.options.repeat < 1) {
+    throw Error({Violation{"command line", "--repeat", fmt::format("{}", requests.run.options.repeat),
+                           "must be 1 or more", "give the number of rounds"}});
   }
   if (requests.run.maxfail < 0) {
     throw Error({Violation{"command line", "--maxfail", fmt::format("{}", requests.run.maxfail), "is negative",

@@ -61,16 +61,20 @@ void define_history(CLI::App& app, ReviewRequests& requests) {
   CLI::App* trend = action("trend", "A metric over time: rolling median, band, where the level changed");
   trend->add_option("case", history.case_id, "Name of a case")->type_name("CASE")->required();
   filters(trend);
-  trend->add_option("--last", requests.last_points, "Newest points of each series (default 100, 0 all)")->type_name("N");
+  trend->add_option("--last", requests.last_points, "Newest points of each series (default 100, 0 all)")
+      ->type_name("N");
   trend->add_flag("--json", history.json, "As JSON");
-  trend->footer("Example:\n  benchsuite history trend sp_recompute_13b --metric iteration_s");
+  trend->add_option("--html", history.html, "Also write the trends as a page here")->type_name("FILE");
+  trend->footer("Example:\n  benchsuite history trend sp_recompute_13b --metric iteration_s --html trend.html");
   CLI::App* rows = action("export", "All rows, one per run, variant and metric");
   rows->add_option("--case", history.case_id, "Only this case")->type_name("CASE");
   filters(rows);
   rows->add_option("--format", requests.format, "json (one object a line, default) or csv")->type_name("FORMAT");
   rows->footer("Example:\n  benchsuite history export --format csv > history.csv");
   CLI::App* prune = action("prune", "Forget old runs");
-  prune->add_option("--keep", history.keep, "Newest runs to keep, of each device and system")->type_name("N")->required();
+  prune->add_option("--keep", history.keep, "Newest runs to keep, of each device and system")
+      ->type_name("N")
+      ->required();
   prune->footer("Example:\n  benchsuite history prune --keep 500");
 }
 

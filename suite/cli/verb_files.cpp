@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "suite/calibrate/fragment.h"
 #include "suite/cases/suite_file.h"
 #include "suite/cli/verbs.h"
 #include "suite/report/consistency.h"
@@ -21,12 +22,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-enum class FileKind : std::uint8_t { case_file, expected, model, stack, hardware, result, suite, unknown };
+enum class FileKind : std::uint8_t { case_file, expected, model, stack, hardware, fragment, result, suite, unknown };
 
 /// Told by the key only that kind has.
 FileKind kind_of(const Json& json) {
   if (!json.is_object()) return FileKind::unknown;
   if (json.contains("variants") && json.contains("layout")) return FileKind::case_file;
+  if (is_fragment(json)) return FileKind::fragment;
   if (json.contains("expectations")) return FileKind::expected;
   if (json.contains("select")) return FileKind::suite;
   if (json.contains("run_id")) return FileKind::result;
@@ -48,6 +50,8 @@ const char* word_of(FileKind kind) {
       return "stack";
     case FileKind::hardware:
       return "hardware profile";
+    case FileKind::fragment:
+      return "hardware fragment";
     case FileKind::result:
       return "result";
     case FileKind::suite:
@@ -112,6 +116,9 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
       case FileKind::hardware:
         read_hardware(json, file, problems);
         break;
+      case FileKind::fragment:
+        read_fragment(json, file, problems);
+        break;
       case FileKind::result:
         problems = contradictions(run_from_json(json, file), file);
         break;
@@ -121,8 +128,9 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
         break;
       }
       case FileKind::unknown:
-        problems.push_back({file, "", "", "not a file benchsuite knows",
-                            "cases, suites, expectations, models, stacks, hardware profiles and results can be validated"});
+        problems.push_back(
+            {file, "", "", "not a file benchsuite knows",
+             "cases, suites, expectations, models, stacks, hardware profiles, fragments and results can be validated"});
     }
   } catch (const Error& error) {
     if (error.violations().empty()) throw;

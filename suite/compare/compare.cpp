@@ -19,7 +19,8 @@ namespace {
 
 constexpr double kSignificance = 0.05;
 
-[[noreturn]] void refuse(const char* key, const std::string& value, const std::string& problem, const std::string& remedy) {
+[[noreturn]] void refuse(const char* key, const std::string& value, const std::string& problem,
+                         const std::string& remedy) {
   throw Error({Violation{"compare", key, value, problem, remedy}});
 }
 
@@ -35,7 +36,8 @@ Change direction(const TrackedMetric& metric, double relative) {
 }
 
 /// Whether what was measured settles the question, and if so whether it says "noise".
-void weigh_samples(const VariantResult& from, bool from_exact, const VariantResult& to, bool to_exact, MetricChange& change) {
+void weigh_samples(const VariantResult& from, bool from_exact, const VariantResult& to, bool to_exact,
+                   MetricChange& change) {
   const std::vector<double>& a = from.step_samples_s;
   const std::vector<double>& b = to.step_samples_s;
   change.exact = false;
@@ -44,7 +46,8 @@ void weigh_samples(const VariantResult& from, bool from_exact, const VariantResu
   for (const auto& [exact, samples] : {std::pair{from_exact, &a}, std::pair{to_exact, &b}}) {
     if (exact || samples->size() >= kEnoughSamples) continue;
     change.change = Change::unclear;
-    change.note = fmt::format("not enough samples: {} of a measured side, {} are needed", samples->size(), kEnoughSamples);
+    change.note =
+        fmt::format("not enough samples: {} of a measured side, {} are needed", samples->size(), kEnoughSamples);
   }
   change.noise = std::max(from_exact ? 0 : relative_noise(a), to_exact ? 0 : relative_noise(b));
   if (change.change == Change::unclear) return;
@@ -73,7 +76,8 @@ std::optional<StepRatio> paired(const VariantResult& from, const VariantResult& 
 }
 
 const CaseResult* find_case(const Run& run, const std::string& id) {
-  const auto at = std::find_if(run.cases.begin(), run.cases.end(), [&](const CaseResult& entry) { return entry.id == id; });
+  const auto at =
+      std::find_if(run.cases.begin(), run.cases.end(), [&](const CaseResult& entry) { return entry.id == id; });
   return at == run.cases.end() ? nullptr : &*at;
 }
 
@@ -97,11 +101,12 @@ const CaseResult& need_case(const Run& run, const CompareOptions& options) {
   if (const CaseResult* found = find_case(run, options.only_case)) return *found;
   std::vector<std::string> known;
   for (const CaseResult& entry : run.cases) known.push_back(entry.id);
-  refuse("--case", options.only_case, "the run has no such case", fmt::format("choose from {}", fmt::join(known, ", ")));
+  refuse("--case", options.only_case, "the run has no such case",
+         fmt::format("choose from {}", fmt::join(known, ", ")));
 }
 
-VariantComparison compare_pair(const std::string& case_id, const VariantResult& from, bool from_exact, std::string from_label,
-                               const VariantResult& to, bool to_exact, std::string to_label) {
+VariantComparison compare_pair(const std::string& case_id, const VariantResult& from, bool from_exact,
+                               std::string from_label, const VariantResult& to, bool to_exact, std::string to_label) {
   VariantComparison pair;
   pair.case_id = case_id;
   pair.from = std::move(from_label);
@@ -136,7 +141,7 @@ void compare_verdicts(const CaseResult& from, const CaseResult& to, std::vector<
     const auto before = std::find_if(from.checks.begin(), from.checks.end(),
                                      [&](const CheckResult& other) { return other.id == check.id; });
     if (before == from.checks.end() || before->verdict == check.verdict) continue;
-    changes.push_back({to.id, check.id, before->verdict, check.verdict,
+    changes.push_back({to.id, check.id, title_of(check), before->verdict, check.verdict,
                        check.gates && rank_of(check.verdict) > std::max(1, rank_of(before->verdict))});
   }
 }
@@ -171,7 +176,9 @@ void conclude(Comparison& result) {
     if (!change.worse) continue;
     if (worse++ == 0) first_worse = fmt::format("expectation \"{}\" of {}", change.check, change.case_id);
   }
-  const auto more = [](std::size_t count) { return count > 1 ? fmt::format(" (and {} more)", count - 1) : std::string(); };
+  const auto more = [](std::size_t count) {
+    return count > 1 ? fmt::format(" (and {} more)", count - 1) : std::string();
+  };
   if (missing > 0) {
     result.exit_code = kExitError;
     result.verdict = "INCOMPLETE: one side has no " + first_missing + more(missing);
@@ -180,7 +187,8 @@ void conclude(Comparison& result) {
     result.verdict = "WORSE: " + first_worse + more(worse);
   } else if (decided == 0) {
     result.exit_code = kExitNothing;
-    result.verdict = unclear > 0 ? "UNDECIDED: not enough samples" : "NOTHING TO COMPARE: the two have no variant in common";
+    result.verdict =
+        unclear > 0 ? "UNDECIDED: not enough samples" : "NOTHING TO COMPARE: the two have no variant in common";
   } else {
     result.exit_code = kExitPass;
     result.verdict = better > 0 ? "BETTER: " + first_better + more(better)
@@ -191,12 +199,14 @@ void conclude(Comparison& result) {
 
 bool is_exact(const Run& run) { return run.device == "sim"; }
 
-std::string describe(const Run& run) { return fmt::format("{} ({}, engine {})", run.run_id, run.device, run.engine_commit); }
+std::string describe(const Run& run) {
+  return fmt::format("{} ({}, engine {})", run.run_id, run.device, run.engine_commit);
+}
 
 }  // namespace
 
-MetricChange compare_metric(const std::string& name, const VariantResult& from, bool from_exact, const VariantResult& to,
-                            bool to_exact) {
+MetricChange compare_metric(const std::string& name, const VariantResult& from, bool from_exact,
+                            const VariantResult& to, bool to_exact) {
   const TrackedMetric* metric = find_tracked(name);
   CHECK(metric != nullptr) << name;
   MetricChange change;
@@ -235,16 +245,17 @@ Comparison compare_runs(const Run& from, const Run& to, const CompareOptions& op
     result.environment = environment_difference(from.environment, to.environment);
   }
   const auto wanted = [&](const std::string& id) {
-    return options.variants.empty() || std::any_of(options.variants.begin(), options.variants.end(), [&](const auto& glob) {
-             return ::fnmatch(glob.c_str(), id.c_str(), 0) == 0;
-           });
+    return options.variants.empty() ||
+           std::any_of(options.variants.begin(), options.variants.end(),
+                       [&](const auto& glob) { return ::fnmatch(glob.c_str(), id.c_str(), 0) == 0; });
   };
   const auto list_missing = [&](const Run& has, const Run& lacks, std::vector<std::string>& names) {
     for (const CaseResult& entry : has.cases) {
       if (!options.only_case.empty() && entry.id != options.only_case) continue;
       const CaseResult* other = find_case(lacks, entry.id);
       for (const VariantResult& variant : entry.variants) {
-        if (wanted(variant.id) && !(other && find_variant(*other, variant.id))) names.push_back(entry.id + "/" + variant.id);
+        if (wanted(variant.id) && !(other && find_variant(*other, variant.id)))
+          names.push_back(entry.id + "/" + variant.id);
       }
     }
   };
@@ -252,8 +263,9 @@ Comparison compare_runs(const Run& from, const Run& to, const CompareOptions& op
     const CaseResult& a = need_case(from, options);
     const CaseResult& b = need_case(to, options);
     if (a.id == b.id) refuse_different(a, b, options, result);
-    result.variants.push_back(compare_pair(b.id, need_variant(a, "--from", options.from), is_exact(from), "A " + options.from,
-                                           need_variant(b, "--to", options.to), is_exact(to), "B " + options.to));
+    result.variants.push_back(compare_pair(b.id, need_variant(a, "--from", options.from), is_exact(from),
+                                           "A " + options.from, need_variant(b, "--to", options.to), is_exact(to),
+                                           "B " + options.to));
     conclude(result);
     return result;
   }

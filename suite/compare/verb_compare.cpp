@@ -19,7 +19,8 @@ namespace benchsuite {
 
 namespace {
 
-[[noreturn]] void refuse(const char* flag, const std::string& value, const std::string& problem, const std::string& remedy) {
+[[noreturn]] void refuse(const char* flag, const std::string& value, const std::string& problem,
+                         const std::string& remedy) {
   throw Error({Violation{"command line", flag, value, problem, remedy}});
 }
 
@@ -69,8 +70,10 @@ Comparison make(const CompareRequest& request) {
     const Run from = run_on(request.hardware[0], request);
     return compare_runs(from, run_on(request.hardware[1], request), options);
   }
-  if (request.results.size() == 2) return compare_runs(load_result(request.results[0]), load_result(request.results[1]), options);
-  if (request.results.size() == 1 && !request.from.empty()) return compare_variants(load_result(request.results[0]), options);
+  if (request.results.size() == 2)
+    return compare_runs(load_result(request.results[0]), load_result(request.results[1]), options);
+  if (request.results.size() == 1 && !request.from.empty())
+    return compare_variants(load_result(request.results[0]), options);
   refuse("RESULT", "", "there is nothing to compare with",
          "name two results, or one with --from and --to, or --case with --hardware A B");
 }
@@ -91,7 +94,9 @@ int verb_compare(const CompareRequest& request) {
   if (!request.out.empty()) {
     std::error_code failure;
     std::filesystem::create_directories(request.out, failure);
-    if (failure) refuse("--out", request.out, "the folder can't be made: " + failure.message(), "choose a folder you may write to");
+    if (failure)
+      refuse("--out", request.out, "the folder can't be made: " + failure.message(),
+             "choose a folder you may write to");
     write_file(request.out + "/compare.md", compare_markdown(comparison));
     write_file(request.out + "/compare.html", compare_html(comparison));
     write_file(request.out + "/compare.json", json);

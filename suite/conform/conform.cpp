@@ -20,7 +20,8 @@ bool same_configuration(const TrainConfig& a, const TrainConfig& b) {
 }
 
 /// body(index) for every index below `count`, on `jobs` threads; stops handing out when `stop` is set.
-void for_each_index(std::size_t count, int jobs, const std::atomic<int>& stop, const std::function<void(std::size_t)>& body) {
+void for_each_index(std::size_t count, int jobs, const std::atomic<int>& stop,
+                    const std::function<void(std::size_t)>& body) {
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     while (stop.load() == 0) {
@@ -159,7 +160,8 @@ class Conformance {
     if (bits) {
       const std::string parameter = differing_parameter(mine.result, theirs.result);
       row.pass = row.max_abs_loss == 0 && row.max_rel_grad_norm == 0 && parameter.empty();
-      if (!row.pass) row.note = parameter.empty() ? "not bit-equal" : "not bit-equal: " + parameter + " after the last step";
+      if (!row.pass)
+        row.note = parameter.empty() ? "not bit-equal" : "not bit-equal: " + parameter + " after the last step";
       return row;
     }
     const ConformTolerance tolerance = conform_tolerance(setup.config.layout.precision);
@@ -179,7 +181,8 @@ class Conformance {
 
 }  // namespace
 
-ConformReport run_conform(const ConformOptions& options, const std::function<void(const ConformRow&, std::size_t)>& told,
+ConformReport run_conform(const ConformOptions& options,
+                          const std::function<void(const ConformRow&, std::size_t)>& told,
                           const std::atomic<int>& stop) {
   return Conformance(options).run(told, stop);
 }

@@ -34,7 +34,8 @@ ConformOptions options_of(const ConformRequest& request) {
   ConformOptions options{.filter = request.filter, .steps = request.steps, .jobs = request.jobs};
   for (const std::string& word : request.injections) {
     if (word != kDropTied) {
-      throw Error({Violation{"command line", "--inject", word, "not a known fault", std::string("choose ") + kDropTied}});
+      throw Error(
+          {Violation{"command line", "--inject", word, "not a known fault", std::string("choose ") + kDropTied}});
     }
     options.faults.drop_tied_embedding_reduce = true;
   }
@@ -101,7 +102,8 @@ void define_conform(CLI::App& app, ConformRequest& request) {
       "Exit codes: 0 all conform, 1 one does not, 2 bad usage, 4 the filter selects nothing, 130 interrupted");
 }
 
-std::optional<int> dispatch_conform(const CLI::App& app, const ConformRequest& request, const std::atomic<int>& signal) {
+std::optional<int> dispatch_conform(const CLI::App& app, const ConformRequest& request,
+                                    const std::atomic<int>& signal) {
   if (!app.got_subcommand("conform")) return std::nullopt;
   return verb_conform(request, signal);
 }

@@ -14,7 +14,9 @@ constexpr std::array<std::string_view, 15> kDenied = {
 
 bool is_denied(std::string word) {
   for (char& letter : word) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  const auto denied = [](std::string_view text) { return std::find(kDenied.begin(), kDenied.end(), text) != kDenied.end(); };
+  const auto denied = [](std::string_view text) {
+    return std::find(kDenied.begin(), kDenied.end(), text) != kDenied.end();
+  };
   return denied(word) || (word.ends_with('S') && denied(std::string_view(word).substr(0, word.size() - 1)));
 }
 
@@ -45,7 +47,8 @@ std::string redact_word(const std::string& word) {
   std::string text = without_url_passwords(word);
   for (std::size_t at = text.find_first_of("=:"); at != std::string::npos; at = text.find_first_of("=:", at + 1)) {
     std::size_t name_end = at;
-    while (name_end > 0 && (text[name_end - 1] == '"' || text[name_end - 1] == '\'' || text[name_end - 1] == ' ')) --name_end;
+    while (name_end > 0 && (text[name_end - 1] == '"' || text[name_end - 1] == '\'' || text[name_end - 1] == ' '))
+      --name_end;
     if (!names_a_secret(name_before(text, name_end))) continue;
     return text.substr(0, at + 1) + std::string(kRedacted);  // where a secret ends is not ours to guess
   }

@@ -19,7 +19,8 @@ Json environment_of(const std::string& given) {
     if (!std::filesystem::is_regular_file(file)) file = given + "/result.json";
   }
   if (!std::filesystem::is_regular_file(file)) {
-    throw Error({Violation{"command line", "--diff", given, "there is no environment", "name a run, a result.json or an env.json"}});
+    throw Error({Violation{"command line", "--diff", given, "there is no environment",
+                           "name a run, a result.json or an env.json"}});
   }
   Json json = parse_json_file(file);
   if (json.is_object() && json.contains("run_id")) json = json.value("environment", Json());

@@ -181,7 +181,8 @@ std::vector<Json> expanded(const Json& entry, const std::string& file, const std
     problems.push_back({file, key + ".variants", variants.dump(), "must be a list of variants", R"(write ["a", "b"])"});
     return {};
   }
-  if (!entry.contains("id") || !entry["id"].is_string() || entry["id"].get<std::string>().find("{variant}") == std::string::npos) {
+  if (!entry.contains("id") || !entry["id"].is_string() ||
+      entry["id"].get<std::string>().find("{variant}") == std::string::npos) {
     problems.push_back({file, key + ".id", "", "does not tell the variants apart", "write {variant} in it"});
     return {};
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "suite/expectations/metric_value.h"
+#include "suite/results/statistics.h"
 
 namespace benchsuite {
 
@@ -124,6 +125,27 @@ std::set<std::string> variants_of(const Expression& expression) {
   return found;
 }
 
+namespace {
+
+/// The paired ratio of two steps; nothing for anything else, or without enough pairs.
+std::optional<double> paired_steps(const Expression& ratio, const std::vector<VariantResult>& variants) {
+  if (ratio.kind != Expression::Kind::ratio || ratio.operands.size() != 2) return std::nullopt;
+  const VariantResult* sides[2] = {};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (ratio.operands[i].kind != Expression::Kind::metric) return std::nullopt;
+    const MetricPath path = parse_metric(ratio.operands[i].metric);
+    if (path.metric != "iteration_s") return std::nullopt;
+    for (const VariantResult& variant : variants) {
+      if (variant.id == path.variant && variant.status == Status::pass) sides[i] = &variant;
+    }
+    if (!sides[i]) return std::nullopt;
+  }
+  const auto pairs = paired_ratio(sides[1]->step_samples_s, sides[0]->step_samples_s);
+  return pairs ? std::optional(pairs->median) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<double> evaluate(const Expression& expression, const std::vector<VariantResult>& variants,
                                std::string* missing) {
   const auto finite = [&](double value) -> std::optional<double> {
@@ -143,6 +165,7 @@ std::optional<double> evaluate(const Expression& expression, const std::vector<V
     if (missing && missing->empty()) *missing = "no value for " + expression.metric;
     return std::nullopt;
   }
+  if (const auto paired = paired_steps(expression, variants)) return finite(*paired);
   double result = 0;
   for (std::size_t i = 0; i < expression.operands.size(); ++i) {
     const auto value = evaluate(expression.operands[i], variants, missing);

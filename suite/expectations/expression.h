@@ -36,7 +36,8 @@ std::string to_string(const Expression& expression);
 std::set<std::string> variants_of(const Expression& expression);
 
 /// Its value over the variants of a case; nothing when a metric is missing or the result is not finite. `missing`, when
-/// given, receives what was missing, in words.
+/// given, receives what was missing, in words. The ratio of two variants' iteration_s is the median over the pairs of
+/// steps that were measured side by side, where there are enough.
 std::optional<double> evaluate(const Expression& expression, const std::vector<VariantResult>& variants,
                                std::string* missing = nullptr);
 

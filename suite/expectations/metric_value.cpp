@@ -140,7 +140,8 @@ std::string why_not_a_metric(const std::string& text) {
 
 std::optional<double> metric_value(const VariantResult& variant, const MetricPath& path) {
   const std::string& name = path.metric;
-  if (name == "rank_communication_bytes" || name == "rank_communication_bytes_formula") return rank_bytes(variant, path);
+  if (name == "rank_communication_bytes" || name == "rank_communication_bytes_formula")
+    return rank_bytes(variant, path);
   if (name.starts_with("communication_")) return communication(variant, path);
   if (name == "iteration_s") return variant.iteration_s;
   if (name == "samples_per_s") {

@@ -8,8 +8,8 @@ namespace benchsuite {
 
 const std::vector<TrackedMetric>& tracked_metrics() {
   // Floors: 1 % of a step is what acceptance guides call noise of a healthy node's best case, and no one changes a flag
-  // for less; a deterministic allocator moves in 2 MiB blocks, so memory is told from 0.1 % on; losses of one seed agree
-  // to 1e-3 between layouts that add in another order.
+  // for less; a deterministic allocator moves in 2 MiB blocks, so memory is told from 0.1 % on; losses of one seed
+  // agree to 1e-3 between layouts that add in another order.
   static const std::vector<TrackedMetric> metrics = {
       {"iteration_s", "s", Better::lower, true, 0.01, true},
       {"tokens_per_s_per_gpu", "tokens/s", Better::higher, false, 0.01, true},

@@ -11,6 +11,8 @@ namespace benchsuite {
 namespace {
 
 constexpr const char* kNotSelected = " was not selected";
+constexpr const char* kOtherConfiguration =
+    "(This run has another configuration: no value of it stands beside the claim.)";
 
 bool gates(const Expectation& expectation) { return expectation.kind != ExpectationKind::claim; }
 
@@ -52,7 +54,7 @@ std::string describe(const CheckResult& check) {
   const auto side = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.6g}", *value) : std::string("open");
   };
-  return fmt::format("{}: {:.6g} {} is outside [{}, {}]", check.id, check.value.value_or(0.0), check.unit,
+  return fmt::format("{}: {:.6g} {} is outside [{}, {}]", title_of(check), check.value.value_or(0.0), check.unit,
                      side(check.warn_low ? check.warn_low : check.pass_low),
                      side(check.warn_high ? check.warn_high : check.pass_high));
 }
@@ -65,18 +67,18 @@ struct Outcome {
 Outcome outcome_of(const CheckResult& check) {
   switch (check.verdict) {
     case Verdict::missing:
-      return {Status::error, "MISSING_METRIC", check.id + ": " + check.explanation};
+      return {Status::error, "MISSING_METRIC", title_of(check) + ": " + check.explanation};
     case Verdict::fail:
       return {Status::fail, check.kind == "bound" ? "BOUND_BROKEN" : "OUT_OF_RANGE", describe(check)};
     case Verdict::improved:
       return {Status::warn, "PERF_BETTER", describe(check) + " on the better side"};
     case Verdict::warn:
       return {Status::warn, "NEAR_LIMIT",
-              fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", check.id, check.value.value_or(0.0),
-                          check.unit)};
+              fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", title_of(check),
+                          check.value.value_or(0.0), check.unit)};
     case Verdict::noref:
       return {Status::noref, check.explanation.ends_with(kNotSelected) ? "NOT_SELECTED" : "STALE_REFERENCE",
-              check.id + ": " + check.explanation};
+              title_of(check) + ": " + check.explanation};
     case Verdict::pass:
     case Verdict::shown:
       break;
@@ -101,7 +103,8 @@ Verdict verdict_of(double value, const Interval& pass, const std::optional<Inter
 CheckResult judge(const Expectation& expectation, const std::vector<VariantResult>& variants,
                   const JudgeContext& context) {
   CheckResult check;
-  check.id = expectation.title;
+  check.id = expectation.id;
+  check.title = expectation.title;
   check.kind = name_of(expectation.kind);
   check.unit = expectation.unit;
   check.target = expectation.target;
@@ -118,6 +121,10 @@ CheckResult judge(const Expectation& expectation, const std::vector<VariantResul
     std::string verdict = expectation.verdict;
     if (!verdict.empty()) verdict[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(verdict[0])));
     check.explanation = sentence(verdict, expectation.explanation);
+    if (!context.as_written) {  // the claim is about the case; what a changed one gives says nothing about it
+      check.value.reset();
+      check.explanation += (check.explanation.empty() ? "" : " ") + std::string(kOtherConfiguration);
+    }
     return check;
   }
 

@@ -7,13 +7,21 @@ namespace benchsuite {
 
 void define_hardware(CLI::App& app, HardwareRequests& requests) {
   HardwareRequest& hardware = requests.hardware;
-  CLI::App* verb = app.add_subcommand("hardware", "Hardware profiles: list, show, plot");
+  CLI::App* verb = app.add_subcommand("hardware", "Hardware profiles: list, show, plot, merge");
   verb->require_subcommand(1);
   CLI::App* list = verb->add_subcommand("list", "List the profiles");
   list->add_flag("--json", hardware.json, "As JSON");
   CLI::App* show = verb->add_subcommand("show", "Every constant with source, range, rows and fit error");
   show->add_option("name", hardware.name, "Name or file of a profile")->type_name("NAME")->required();
   show->add_flag("--json", hardware.json, "The profile as JSON");
+  CLI::App* merge =
+      verb->add_subcommand("merge", "A profile with the collectives that calibrate fitted on your cluster");
+  merge->add_option("name", hardware.name, "Name or file of the profile to start from")->type_name("NAME")->required();
+  merge->add_option("fragment", hardware.fragments, "What calibrate --out wrote (several: the last one counts)")
+      ->type_name("FRAGMENT")
+      ->required();
+  merge->add_option("--out", hardware.out, "The new profile; its file name is its name")->type_name("FILE")->required();
+  merge->footer("Example:\n  benchsuite hardware merge dgx-h100 fragment.json --out my-cluster.json");
   CLI::App* plot = verb->add_subcommand("plot", "Curves of the model as one HTML page, with measured rows if given");
   plot->add_option("name", hardware.name, "Name or file of a profile")->type_name("NAME")->required();
   plot->add_option("--out", hardware.out, "HTML file (default NAME.html here)")->type_name("FILE");
@@ -69,6 +77,7 @@ std::optional<int> dispatch_hardware(const CLI::App& app, const HardwareRequests
   const CLI::App* verb = app.get_subcommand("hardware");
   if (verb->got_subcommand("list")) return verb_hardware_list(requests.hardware);
   if (verb->got_subcommand("show")) return verb_hardware_show(requests.hardware);
+  if (verb->got_subcommand("merge")) return verb_hardware_merge(requests.hardware);
   return verb_hardware_plot(requests.hardware);
 }
 

@@ -19,10 +19,12 @@ struct HardwareRequest {
   std::string out;                ///< plot: HTML file; empty: NAME.html in the working folder
   std::string data;               ///< plot: also the curves as JSON, for scripts/plot_hardware.py; "-": standard output
   std::vector<std::string> rows;  ///< plot: measured tables
+  std::vector<std::string> fragments;  ///< merge: what calibrate wrote
 };
 int verb_hardware_list(const HardwareRequest& request);
 int verb_hardware_show(const HardwareRequest& request);
 int verb_hardware_plot(const HardwareRequest& request);
+int verb_hardware_merge(const HardwareRequest& request);
 
 struct HardwareRequests {
   HardwareRequest hardware;

@@ -108,15 +108,17 @@ std::int64_t History::record(const Run& run, const std::string& system) {
   find_run.bind(1, run.run_id).step();
   const std::int64_t run_row = find_run.integer(0);
 
-  Statement add_series(database_,
-                       "INSERT OR IGNORE INTO series (case_id, variant, metric, device, system, case_hash, unit) VALUES "
-                       "(?, ?, ?, ?, ?, ?, ?)");
+  Statement add_series(
+      database_,
+      "INSERT OR IGNORE INTO series (case_id, variant, metric, device, system, case_hash, unit) VALUES "
+      "(?, ?, ?, ?, ?, ?, ?)");
   Statement find_series(database_,
                         "SELECT id FROM series WHERE case_id = ? AND variant = ? AND metric = ? AND device = ? AND "
                         "system = ? AND case_hash = ?");
-  Statement add_sample(database_,
-                       "INSERT OR IGNORE INTO samples (series, started, run, value, samples, spread, status) VALUES (?, "
-                       "?, ?, ?, ?, ?, ?)");
+  Statement add_sample(
+      database_,
+      "INSERT OR IGNORE INTO samples (series, started, run, value, samples, spread, status) VALUES (?, "
+      "?, ?, ?, ?, ?, ?)");
   Statement changes(database_, "SELECT changes()");
   std::int64_t written = 0;
   for (const CaseResult& result : run.cases) {
@@ -153,9 +155,10 @@ std::int64_t History::record(const Run& run, const std::string& system) {
 }
 
 std::vector<HistoryRun> History::runs(std::int64_t last) {
-  Statement statement(database_,
-                      "SELECT run_id, started, device, system, engine_commit, suite_version, host, exit_code, (SELECT "
-                      "count(*) FROM samples WHERE run = runs.id) FROM runs ORDER BY started DESC, run_id DESC LIMIT ?");
+  Statement statement(
+      database_,
+      "SELECT run_id, started, device, system, engine_commit, suite_version, host, exit_code, (SELECT "
+      "count(*) FROM samples WHERE run = runs.id) FROM runs ORDER BY started DESC, run_id DESC LIMIT ?");
   statement.bind(1, last > 0 ? last : std::int64_t{-1});
   std::vector<HistoryRun> found;
   while (statement.step()) {
@@ -188,10 +191,11 @@ std::vector<HistoryRow> History::rows(const HistoryQuery& query) {
     all.push_back({find.integer(0), row});
   }
   // The newest first, so that LIMIT reads no more than it gives.
-  Statement of_series(database_,
-                      "SELECT runs.run_id, samples.started, runs.engine_commit, value, samples, spread, status, samples.run FROM "
-                      "samples JOIN runs ON runs.id = samples.run WHERE series = ? AND (?2 = '' OR runs.run_id = ?2) "
-                      "ORDER BY series DESC, samples.started DESC, samples.run DESC LIMIT ?3");
+  Statement of_series(
+      database_,
+      "SELECT runs.run_id, samples.started, runs.engine_commit, value, samples, spread, status, samples.run FROM "
+      "samples JOIN runs ON runs.id = samples.run WHERE series = ? AND (?2 = '' OR runs.run_id = ?2) "
+      "ORDER BY series DESC, samples.started DESC, samples.run DESC LIMIT ?3");
   std::vector<HistoryRow> rows;
   const auto same_line = [](const HistoryRow& a, const HistoryRow& b) {
     return a.case_id == b.case_id && a.variant == b.variant && a.metric == b.metric && a.device == b.device &&
@@ -233,10 +237,10 @@ std::int64_t History::prune(std::int64_t keep) {
   {
     Transaction transaction(database_);
     // Newest runs of each device by rank; the others go, and series that nothing belongs to any more.
-    database_.execute(
-        fmt::format("CREATE TEMP TABLE gone AS SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY device, system "
-                    "ORDER BY started DESC, run_id DESC) AS place FROM runs) WHERE place > {}",
-                    keep));
+    database_.execute(fmt::format(
+        "CREATE TEMP TABLE gone AS SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY device, system "
+        "ORDER BY started DESC, run_id DESC) AS place FROM runs) WHERE place > {}",
+        keep));
     database_.execute("DELETE FROM samples WHERE run IN (SELECT id FROM gone)");
     database_.execute("DELETE FROM runs WHERE id IN (SELECT id FROM gone)");
     Statement count(database_, "SELECT count(*) FROM gone");

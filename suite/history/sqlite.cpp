@@ -38,7 +38,9 @@ void Database::check(int code) const {
   throw Error(Error::Kind::io, path_ + ": history: " + reason + "; " + remedy(code));
 }
 
-void Database::execute(const std::string& sql) { check(sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr)); }
+void Database::execute(const std::string& sql) {
+  check(sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr));
+}
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
   sqlite3_stmt* raw = nullptr;
@@ -48,7 +50,8 @@ Statement::Statement(Database& database, std::string_view sql) : database_(datab
 }
 
 Statement& Statement::bind(int index, std::string_view text) {
-  database_.check(sqlite3_bind_text(handle_.get(), index, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
+  database_.check(
+      sqlite3_bind_text(handle_.get(), index, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
   return *this;
 }
 

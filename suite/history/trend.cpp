@@ -38,7 +38,8 @@ Step step_at(std::span<const double> values, std::size_t at, double floor) {
       return std::abs(value - level) < std::abs(value - other);
     }));
   };
-  const bool lasting = nearer(left, step.before, step.after) >= kTrendLeast && nearer(right, step.after, step.before) >= kTrendLeast;
+  const bool lasting =
+      nearer(left, step.before, step.after) >= kTrendLeast && nearer(right, step.after, step.before) >= kTrendLeast;
   step.significant = lasting && std::abs(step.after - step.before) > std::max(floor * std::abs(step.before), noise);
   return step;
 }

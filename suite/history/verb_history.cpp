@@ -5,10 +5,11 @@
 
 #include "suite/expectations/tracked_metrics.h"
 #include "suite/history/history.h"
-#include "suite/history/trend.h"
+#include "suite/history/trend_page.h"
 #include "suite/history/verb_history.h"
 #include "suite/report/format.h"
 #include "suite/results/outcome.h"
+#include "suite/results/run_files.h"
 
 namespace benchsuite {
 
@@ -55,8 +56,8 @@ int print_rows(const std::vector<HistoryRow>& rows, const HistoryRequest& reques
       continue;
     }
     fmt::print("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(row.run_id), row.started, csv_field(row.commit),
-               csv_field(row.system), row.device, csv_field(row.case_id), row.case_hash, csv_field(row.variant), row.metric,
-               row.value, row.unit, row.samples, row.spread, row.status);
+               csv_field(row.system), row.device, csv_field(row.case_id), row.case_hash, csv_field(row.variant),
+               row.metric, row.value, row.unit, row.samples, row.spread, row.status);
   }
   return rows.empty() ? kExitNothing : kExitPass;
 }
@@ -77,30 +78,9 @@ int show(History& history, const HistoryRequest& request) {
   return kExitPass;
 }
 
-/// One case hash of a line: what may be compared.
-struct Segment {
-  std::vector<HistoryRow> rows;
-  std::vector<TrendPoint> points;
-};
-
-std::vector<Segment> segments_of(const std::vector<HistoryRow>& line) {
-  std::vector<Segment> segments;
-  for (const HistoryRow& row : line) {
-    if (segments.empty() || segments.back().rows.back().case_hash != row.case_hash) segments.emplace_back();
-    segments.back().rows.push_back(row);
-  }
-  const TrackedMetric* metric = find_tracked(line.front().metric);
-  for (Segment& segment : segments) {
-    std::vector<double> values;
-    for (const HistoryRow& row : segment.rows) values.push_back(row.value);
-    segment.points = trend_of(values, metric ? metric->floor : 0);
-  }
-  return segments;
-}
-
 /// Values as bars of eighths between the smallest and the largest; "│" where another case hash begins, "▲" before a
 /// change of level. The newest that fit.
-std::string sparkline(const std::vector<Segment>& segments) {
+std::string sparkline(const TrendLine& segments) {
   constexpr std::size_t kBars = 80;
   static constexpr const char* kBar[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   double low = segments.front().points.front().value, high = low;
@@ -124,7 +104,7 @@ std::string sparkline(const std::vector<Segment>& segments) {
   return text;
 }
 
-void print_trend(const std::vector<Segment>& segments) {
+void print_trend(const TrendLine& segments) {
   const HistoryRow& newest = segments.back().rows.back();
   const TrendPoint& last = segments.back().points.back();
   const auto value = [&](double number) { return format_in_unit(number, newest.unit, 4); };
@@ -134,25 +114,10 @@ void print_trend(const std::vector<Segment>& segments) {
   fmt::print("  {}\n", sparkline(segments));
   fmt::print("  {} runs, last {}, rolling median {}, band {} to {}{}\n", count, value(last.value), value(last.median),
              value(last.low), value(last.high), last.outside ? ": OUTSIDE the band of the runs before" : "");
-  for (std::size_t s = 0; s < segments.size(); ++s) {
-    const Segment& segment = segments[s];
-    if (s > 0) {
-      fmt::print("  │ new series at {}: the case changed, {} to {}\n", segment.rows.front().run_id,
-                 segments[s - 1].rows.back().case_hash, segment.rows.front().case_hash);
-    }
-    for (std::size_t i = 0; i < segment.points.size(); ++i) {
-      if (!segment.points[i].change) continue;
-      fmt::print("  ▲ level changed by {:+.1f} % at {} (engine {} before, {} from there on)\n", segment.points[i].shift * 100,
-                 segment.rows[i].run_id, segment.rows[i - 1].commit, segment.rows[i].commit);
-    }
-    if (segment.rows.size() < 2 * kTrendLeast) {
-      fmt::print("  {} run{}: not enough samples for a change of level (needs {})\n", segment.rows.size(),
-                 segment.rows.size() == 1 ? "" : "s", 2 * kTrendLeast);
-    }
-  }
+  for (const std::string& event : events_of(segments)) fmt::print("  {}\n", event);
 }
 
-Json trend_json(const std::vector<Segment>& segments) {
+Json trend_json(const TrendLine& segments) {
   const HistoryRow& newest = segments.back().rows.back();
   Json series = Json::array();
   for (const Segment& segment : segments) {
@@ -179,22 +144,15 @@ int trend(History& history, const HistoryRequest& request) {
                query.metric, request.case_id);
     return kExitNothing;
   }
+  const std::vector<TrendLine> lines = lines_of(rows);
+  if (!request.html.empty()) write_file(request.html, trend_page(lines));
   Json all = Json::array();
-  for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t end = begin;
-    const auto same = [&](const HistoryRow& row) {
-      return row.variant == rows[begin].variant && row.metric == rows[begin].metric && row.device == rows[begin].device &&
-             row.system == rows[begin].system;
-    };
-    while (end < rows.size() && same(rows[end])) ++end;
-    const std::vector<Segment> segments =
-        segments_of({rows.begin() + static_cast<std::ptrdiff_t>(begin), rows.begin() + static_cast<std::ptrdiff_t>(end)});
+  for (const TrendLine& line : lines) {
     if (request.json) {
-      all.push_back(trend_json(segments));
+      all.push_back(trend_json(line));
     } else {
-      print_trend(segments);
+      print_trend(line);
     }
-    begin = end;
   }
   if (request.json) fmt::print("{}\n", all.dump(2));
   return kExitPass;
@@ -218,7 +176,8 @@ void check_metric(const std::string& metric) {
 int verb_history(const HistoryRequest& request) {
   check_metric(request.metric);
   if (request.action == HistoryAction::prune && request.keep < 0) {
-    throw Error({Violation{"command line", "--keep", fmt::format("{}", request.keep), "is negative", "give a number of runs"}});
+    throw Error(
+        {Violation{"command line", "--keep", fmt::format("{}", request.keep), "is negative", "give a number of runs"}});
   }
   const auto mode = request.action == HistoryAction::prune ? Database::Mode::write : Database::Mode::read;
   History history(request.file, mode);

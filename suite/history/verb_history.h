@@ -17,6 +17,7 @@ struct HistoryRequest {
   std::int64_t keep = -1;
   ExportFormat format = ExportFormat::json;
   bool json = false;
+  std::string html;  ///< trend: also write the page here
 };
 int verb_history(const HistoryRequest& request);
 

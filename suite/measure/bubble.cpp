@@ -90,7 +90,10 @@ std::vector<BubblePart> bubble_parts(const ScheduleShape& shape, const std::vect
   const PassLengths lengths = mean_lengths(shape, roles, stages_of);
   Picoseconds travel = 0;
   std::int64_t sends = 0;
+  double launches = 0, ranks = 0;
   for (const RoleMetrics& role : roles) {
+    launches += static_cast<double>(role.ranks) * static_cast<double>(role.passes.launches);
+    ranks += static_cast<double>(role.ranks);
     travel += role.passes.travel;
     sends += role.passes.sends;
   }
@@ -114,18 +117,19 @@ std::vector<BubblePart> bubble_parts(const ScheduleShape& shape, const std::vect
   add("transfers", travelled - stages,
       fmt::format("the same with results travelling {:.4g} s, the mean of the sends",
                   static_cast<double>(travel) * kSecondsPerPicosecond));
-  double exposed = 0, ranks = 0;
-  for (const RoleMetrics& role : roles) {
+  double exposed = 0;
+  for (const RoleMetrics& role : roles)
     exposed += static_cast<double>(role.passes.exposed) * static_cast<double>(role.ranks);
-    ranks += static_cast<double>(role.ranks);
-  }
   add("exposed transfers", 0.0 - exposed / ranks,
       "less the transfers that compute waited for: they are a category of their own, not waiting");
+  add("launches", launches / ranks,
+      "measured: all that was missing was the host's launch of the next op, or of the transfer it waits for");
   add("end of the step", idle_after_all_passes(roles),
       "waiting after the last pass of all ranks, for reductions and optimizers of others");
-  const double rest = std::round((idle_s - sum_s) / kSecondsPerPicosecond) * kSecondsPerPicosecond;  // nothing is shorter
+  const double rest =
+      std::round((idle_s - sum_s) / kSecondsPerPicosecond) * kSecondsPerPicosecond;  // nothing is shorter
   parts.push_back({"rest", rest + 0.0,
-                   "what is left: passes that vary between micro-batches, blocking transfers, launches, gathers"});
+                   "what is left: passes that vary between micro-batches, blocking transfers, gathers"});
   return parts;
 }
 

@@ -8,8 +8,9 @@
 //   unequal stages      the schedule with each stage's and chunk's own mean pass, above the formula
 //   transfers           the same with each result travelling as long as the sends took on average
 //   exposed transfers   less the transfers that compute waited for: they are a category of their own, not bubble
+//   launches            all that was missing was the host's launch of the next op, or of the transfer it waits for
 //   end of the step     waiting after the last pass of all ranks: for gradient reductions and the optimizer of others
-//   rest                what is left: passes that vary between micro-batches, blocking transfers, launches, ZeRO gathers
+//   rest                what is left: passes that vary between micro-batches, blocking transfers, ZeRO gathers
 #pragma once
 
 #include <vector>

@@ -47,7 +47,8 @@ class Pass {
     for (std::size_t category = 0; category < kCategories; ++category) {
       const auto kind = static_cast<Category>(category);
       const bool waits = kind == Category::bubble;
-      append_span(*out_, {kind, waits ? -1 : micro_batch_, waits ? std::int16_t{-1} : chunk_, at, at + time_[category]});
+      append_span(*out_,
+                  {kind, waits ? -1 : micro_batch_, waits ? std::int16_t{-1} : chunk_, at, at + time_[category]});
       at += time_[category];
     }
     *this = Pass(*out_);

@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "suite/measure/gantt.h"
+#include "suite/measure/launches.h"
 
 namespace benchsuite {
 namespace {
@@ -139,14 +140,18 @@ class Gaps {
     }
   }
 
-  void fill(Picoseconds from, Picoseconds to) {
-    attribute(from, to);
+  /// `launches`: when only the host's launch is missing. Returns how long of that nothing else was going on either.
+  Picoseconds fill(Picoseconds from, Picoseconds to, const std::vector<Interval>& launches) {
+    const Picoseconds waited = attribute(from, to, launches);
     count_resident(from, to);
+    return waited;
   }
 
  private:
   /// Streams stand in the order of Category, so the first that transfers has the instant.
-  void attribute(Picoseconds from, Picoseconds to) {
+  Picoseconds attribute(Picoseconds from, Picoseconds to,
+                        const std::vector<Interval>& launches) {
+    Picoseconds waited = 0;
     while (from < to) {
       Picoseconds next = to;
       const Transfer* winner = nullptr;
@@ -174,11 +179,15 @@ class Gaps {
         } else {
           add_to_pass(metrics_.passes, op, next - from, next);
         }
+      } else {
+        for (const auto& [begin, end] : launches)
+          waited += std::max<Picoseconds>(0, std::min(end, next) - std::max(begin, from));
       }
       metrics_.breakdown.time[static_cast<std::size_t>(span.category)] += next - from;
       append_span(metrics_.spans, span);
       from = next;
     }
+    return waited;
   }
 
   void count_resident(Picoseconds from, Picoseconds to) {
@@ -268,15 +277,18 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
   }
 
   Gaps gaps(transfers, program, metrics, totals);
+  Launches launches(program.ops.size());
   InFlight in_flight;
-  Picoseconds now = 0;
+  Picoseconds now = 0, waited_for_launches = 0;
   for (OpId id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
+    launches.see(program, timeline, id);
     if (is_communication(op.kind)) continue;
     const Span& span = timeline.spans[id];
     CHECK(span.start >= now && span.end >= span.start) << "op " << id << " of rank " << program.rank << " runs from "
                                                        << span.start << " to " << span.end << " ps, after " << now;
-    if (span.start > now) gaps.fill(now, span.start);
+    if (span.start > now) waited_for_launches += gaps.fill(now, span.start, launches.before(program, timeline, id));
+    if (is_of_pass(op)) metrics.passes.launches = waited_for_launches;
     now = span.end;
     const Category category = compute_category(op);
     metrics.breakdown.time[static_cast<std::size_t>(category)] += span.end - span.start;
@@ -285,7 +297,7 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
     in_flight.see(op, span);
     add_to_pass(metrics.passes, op, span.end - span.start, span.end);
   }
-  gaps.fill(now, step);
+  gaps.fill(now, step, {});
   metrics.peak_in_flight = in_flight.peak();
   for (auto span = metrics.spans.rbegin(); span != metrics.spans.rend() && span->end > metrics.passes.end; ++span) {
     if (span->category == Category::bubble) metrics.passes.idle_after.push_back(*span);

@@ -37,6 +37,7 @@ struct RankPasses {
   std::int64_t sends = 0;
   Picoseconds exposed = 0;  ///< pipeline transfers that compute waited for: category pipeline, not bubble
   std::vector<GanttSpan> idle_after;  ///< waiting after the rank's last pass
+  Picoseconds launches = 0;  ///< of the waiting up to the last pass: all that was missing was the host's launch
 };
 
 struct RankMetrics {

@@ -1,8 +1,7 @@
 #include "suite/measure/runner.h"
 
-#include "suite/measure/train_variant.h"
-
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
@@ -11,6 +10,9 @@
 #include <mutex>
 #include <new>
 #include <thread>
+
+#include "suite/measure/repeats.h"
+#include "suite/measure/train_variant.h"
 
 namespace benchsuite {
 
@@ -57,8 +59,9 @@ struct Shared {
 
 void work(const std::shared_ptr<Shared>& shared) {
   while (!shared->cancelled.load()) {
-    const std::size_t index = shared->next.fetch_add(1);
-    if (index >= shared->variants.size()) return;
+    const std::size_t count = shared->variants.size(), place = shared->next.fetch_add(1);
+    if (place >= count * static_cast<std::size_t>(shared->options.repeat)) return;
+    const std::size_t index = place % count;
     VariantResult result = run_variant(shared->case_id, shared->variants[index], shared->options, &shared->cancelled);
     const std::lock_guard lock(shared->mutex);
     if (shared->cancelled.load()) return;  // stopped: what finished afterwards is not a result
@@ -180,12 +183,27 @@ std::vector<VariantResult> run_variants(const ResolvedCase& resolved, const RunO
   shared->case_id = resolved.source.id;
   shared->options = options;
   const std::size_t count = shared->variants.size();
-  Crew crew(shared, std::min(std::max(1, options.threads), static_cast<int>(count)));
+  CHECK(options.repeat >= 1) << "repeat is " << options.repeat;
+  const int threads = options.device == Device::sim ? std::max(1, options.threads) : 1;
+  Crew crew(shared, std::min(threads, static_cast<int>(count)));
 
   std::vector<VariantResult> results(count);
+  std::vector<int> rounds(count, 0);
   std::vector<bool> have(count, false);
   std::size_t finished = 0;
   Stop stop = Stop::none;
+  const auto take = [&](std::size_t index, VariantResult&& result) {
+    if (rounds[index]++ > 0) {
+      add_round(results[index], std::move(result), options.device);
+    } else {
+      results[index] = std::move(result);
+      if (options.repeat > 1) begin_samples(results[index], options.device);
+    }
+    if (rounds[index] < options.repeat) return;
+    have[index] = true;
+    ++finished;
+    done(results[index]);
+  };
   while (finished < count) {
     std::deque<std::pair<std::size_t, VariantResult>> batch;
     {
@@ -193,12 +211,7 @@ std::vector<VariantResult> run_variants(const ResolvedCase& resolved, const RunO
       shared->finished.wait_for(lock, kPollInterval, [&] { return !shared->results.empty(); });
       batch.swap(shared->results);
     }
-    for (auto& [index, result] : batch) {
-      results[index] = std::move(result);
-      have[index] = true;
-      ++finished;
-      done(results[index]);
-    }
+    for (auto& [index, result] : batch) take(index, std::move(result));
     waiting(finished);
     stop = watch.poll();
     if (stop != Stop::none) break;
@@ -211,11 +224,7 @@ std::vector<VariantResult> run_variants(const ResolvedCase& resolved, const RunO
   {
     const std::lock_guard lock(shared->mutex);
     shared->cancelled = true;
-    for (auto& [index, result] : shared->results) {  // finished between the last look and now
-      results[index] = std::move(result);
-      have[index] = true;
-      done(results[index]);
-    }
+    for (auto& [index, result] : shared->results) take(index, std::move(result));  // since the last look
     shared->results.clear();
   }
   for (std::size_t i = 0; i < count; ++i) {

@@ -25,7 +25,8 @@ struct RunOptions {
   std::string trace_folder;  ///< when not empty: one trace per variant, CASE.VARIANT.trace.json
   Injection injection;
   double timeout_s = 0;  ///< per case; 0: none
-  int threads = 2;
+  int repeat = 1;        ///< rounds over all variants
+  int threads = 2;       ///< of device sim; what is measured has the machine to itself
   SimulateFunction simulate;  ///< what device sim runs; tests put a double here
 };
 
@@ -49,7 +50,7 @@ class StopWatch {
 VariantResult run_variant(const std::string& case_id, const ResolvedVariant& variant, const RunOptions& options,
                           const std::atomic<bool>* cancelled);
 
-/// Called on the caller's thread, for each finished variant, in the order they finish.
+/// Called on the caller's thread, for each variant when its last round ended, in the order they finish.
 using VariantDone = std::function<void(const VariantResult&)>;
 /// Called now and then while waiting, with the number of finished variants.
 using Waiting = std::function<void(std::size_t)>;

@@ -43,9 +43,9 @@ RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ra
 /// Most roles that are replayed for exactness under ZeRO.
 constexpr std::int64_t kMostRoles = 64;
 
-/// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO the
-/// slices that replicas own cut parameters at different places, so each replica is a role of its own while there are few;
-/// with many, the first stands for all, and the end of the step is off by microseconds.
+/// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO
+/// the slices that replicas own cut parameters at different places, so each replica is a role of its own while there
+/// are few; with many, the first stands for all, and the end of the step is off by microseconds.
 RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const SimulateOptions& options) {
   const Layout& layout = config.layout;
   const RankGrid grid(layout);
@@ -153,7 +153,8 @@ ScheduleShape schedule_shape(const Layout& layout) {
 
 void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
   const Layout& layout = config.layout;
-  // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need not do.
+  // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need
+  // not do.
   const FlopsFormula formula = flops_formula_of(config.model.family, layout.attention == AttentionKernel::flash);
   const FlopsCount model = model_flops(config.model, layout, formula);
   result.flops_model = model.total();

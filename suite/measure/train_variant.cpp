@@ -9,6 +9,7 @@
 #include "engine/model/flops.h"
 #include "engine/train/training_run.h"
 #include "suite/cases/data_root.h"
+#include "suite/results/statistics.h"
 
 namespace benchsuite {
 
@@ -35,6 +36,7 @@ VariantResult train_variant(const TrainConfig& config, const TrainVariantOptions
   plan.seed = options.seed;
   plan.learning_rate = {.peak = 3e-3, .minimum = 3e-4, .warmup = 2, .decay_steps = options.steps};
 
+  CHECK(options.steps > kWarmUpSteps) << options.steps << " steps leave none to time";
   std::vector<double> seconds;
   TrainingHooks hooks;
   hooks.step = [&](const StepReport& report) { seconds.push_back(report.seconds); };
@@ -45,8 +47,8 @@ VariantResult train_variant(const TrainConfig& config, const TrainVariantOptions
   VariantResult result;
   result.loss_curve = outcome.loss;
   result.loss = outcome.loss.back();
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
-  result.iteration_s = seconds[seconds.size() / 2];
+  result.step_samples_s.assign(seconds.begin() + kWarmUpSteps, seconds.end());
+  result.iteration_s = median(result.step_samples_s);
   result.step = static_cast<Picoseconds>(std::llround(result.iteration_s / kSecondsPerPicosecond));
   const Layout& layout = config.layout;
   result.tokens_per_s_per_gpu = static_cast<double>(layout.global_batch * config.model.seq) / result.iteration_s /

@@ -30,12 +30,15 @@ std::string value(const std::optional<double>& number, const std::string& unit) 
 }
 
 void metrics_table(Page& page, const VariantComparison& pair) {
-  page.raw("<div class=scroll><table><tr><th class=l>metric<th>A<th>B<th>Δ<th class=l>noise and effect floor<th class=l>verdict");
+  page.raw(
+      "<div class=scroll><table><tr><th class=l>metric<th>A<th>B<th>Δ<th class=l>noise and effect floor<th "
+      "class=l>verdict");
   for (const MetricChange& change : pair.metrics) {
     page.raw("<tr><td class=l>");
     page.text(change.name);
     if (!change.gates) page.raw("<span class=sub>shown, never decides</span>");
-    for (const std::string& cell : {value(change.from, change.unit), value(change.to, change.unit), change_text(change)}) {
+    for (const std::string& cell :
+         {value(change.from, change.unit), value(change.to, change.unit), change_text(change)}) {
       page.raw("<td>");
       page.text(cell);
     }
@@ -67,16 +70,19 @@ void waterfall(Page& page, const VariantComparison& pair) {
       page.text(explanation);
       page.raw("</span>");
     }
-    page.add("</div><div class=b><svg width=\"100%\" height=\"100%\" aria-hidden=true><rect class={} x=\"{:.2f}%\" y=\"20%\" "
-             "width=\"{:.2f}%\" height=\"60%\"/></svg></div><div class=v>{}</div>",
-             tone, low * 100, width * 100, time);
+    page.add(
+        "</div><div class=b><svg width=\"100%\" height=\"100%\" aria-hidden=true><rect class={} x=\"{:.2f}%\" "
+        "y=\"20%\" "
+        "width=\"{:.2f}%\" height=\"60%\"/></svg></div><div class=v>{}</div>",
+        tone, low * 100, width * 100, time);
   };
   page.raw("<div class=why><h4>Why</h4><div class=\"bars fall\">");
   bar(pair.from, view.scale.text(view.from), 0, pair.waterfall->from_s, "whole", "");
   at = pair.waterfall->from_s;
   for (const WaterfallView::Row& row : view.rows) {
     if (row.ticks == 0) continue;  // named below
-    bar(row.name, view.scale.text(row.ticks, true), at, at + row.seconds, row.seconds > 0 ? "up" : "down", row.explanation);
+    bar(row.name, view.scale.text(row.ticks, true), at, at + row.seconds, row.seconds > 0 ? "up" : "down",
+        row.explanation);
     at += row.seconds;
   }
   bar(pair.to, view.scale.text(view.to), 0, pair.waterfall->to_s, "whole", "");
@@ -97,7 +103,8 @@ void facts(Page& page, const Comparison& comparison) {
     list.raw("</li>");
   };
   for (const VerdictChange& change : comparison.verdicts) {
-    item(fmt::format("{}: expectation “{}” was {}, is {}", change.case_id, change.check, name_of(change.from), name_of(change.to)));
+    item(fmt::format("{}: expectation “{}” was {}, is {}", change.case_id, change.check, name_of(change.from),
+                     name_of(change.to)));
   }
   for (const std::string& name : comparison.only_from) item("no longer there: " + name);
   for (const std::string& name : comparison.only_to) item("new: " + name);

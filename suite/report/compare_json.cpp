@@ -51,6 +51,7 @@ Json to_json(const Comparison& comparison) {
   }
   for (const VerdictChange& change : comparison.verdicts) {
     verdicts.push_back({{"case", change.case_id},
+                        {"id", change.id},
                         {"expectation", change.check},
                         {"from", name_of(change.from)},
                         {"to", name_of(change.to)},

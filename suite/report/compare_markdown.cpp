@@ -11,14 +11,15 @@ std::string value(const std::optional<double>& number, const std::string& unit) 
 }
 
 void pair_section(const VariantComparison& pair, std::string& text) {
-  text += fmt::format("\n## {}: {} → {}\n\n", markdown_escape(pair.case_id), markdown_escape(pair.from), markdown_escape(pair.to));
+  text += fmt::format("\n## {}: {} → {}\n\n", markdown_escape(pair.case_id), markdown_escape(pair.from),
+                      markdown_escape(pair.to));
   if (pair.ratio) text += markdown_escape(ratio_text(*pair.ratio)) + "\n\n";
   text += "| metric | A | B | Δ | noise and effect floor | verdict | gates |\n|---|--:|--:|--:|---|---|---|\n";
   for (const MetricChange& change : pair.metrics) {
     const std::string note = change.note.empty() ? "" : ": " + markdown_escape(change.note);
-    text += fmt::format("| {} | {} | {} | {} | {} | {}{} | {} |\n", markdown_escape(change.name), value(change.from, change.unit),
-                        value(change.to, change.unit), change_text(change), threshold_text(change), name_of(change.change),
-                        note, change.gates ? "yes" : "no");
+    text += fmt::format("| {} | {} | {} | {} | {} | {}{} | {} |\n", markdown_escape(change.name),
+                        value(change.from, change.unit), value(change.to, change.unit), change_text(change),
+                        threshold_text(change), name_of(change.change), note, change.gates ? "yes" : "no");
   }
   if (!pair.waterfall || pair.waterfall->from_s == pair.waterfall->to_s) return;
   const WaterfallView view = view_of(*pair.waterfall);
@@ -34,8 +35,8 @@ void pair_section(const VariantComparison& pair, std::string& text) {
 
 std::string compare_markdown(const Comparison& comparison) {
   std::string text = fmt::format("# {}\n\n{}, exit code {}.\n\n- A: {}\n- B: {}\n", markdown_escape(comparison.verdict),
-                                 markdown_escape(comparison.kind), comparison.exit_code, markdown_escape(comparison.from),
-                                 markdown_escape(comparison.to));
+                                 markdown_escape(comparison.kind), comparison.exit_code,
+                                 markdown_escape(comparison.from), markdown_escape(comparison.to));
   for (const std::string& note : comparison.notes) text += "- " + markdown_escape(note) + "\n";
   for (const VerdictChange& change : comparison.verdicts) {
     text += fmt::format("- {}: expectation “{}” was {}, is **{}**\n", markdown_escape(change.case_id),

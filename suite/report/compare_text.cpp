@@ -58,8 +58,9 @@ std::string waterfall_text(const Waterfall& waterfall) {
 
 /// Nothing to look at: one line says so.
 bool is_unchanged(const VariantComparison& pair) {
-  return !pair.ratio && std::all_of(pair.metrics.begin(), pair.metrics.end(),
-                                    [](const MetricChange& change) { return change.change == Change::same && change.relative == 0; });
+  return !pair.ratio && std::all_of(pair.metrics.begin(), pair.metrics.end(), [](const MetricChange& change) {
+    return change.change == Change::same && change.relative == 0;
+  });
 }
 
 std::string metrics_text(const VariantComparison& pair, bool colour) {
@@ -119,7 +120,10 @@ std::string compare_text(const Comparison& comparison, bool colour) {
   add_wrapped(text, "B: " + one_line(comparison.to), "  ", "     ");
   bool derived = false;
   for (const VariantComparison& pair : comparison.variants) {
-    text += "\n" + paint(fmt::format("{}: {} → {}", one_line(pair.case_id), one_line(pair.from), one_line(pair.to)), "1", colour) + "\n";
+    text +=
+        "\n" +
+        paint(fmt::format("{}: {} → {}", one_line(pair.case_id), one_line(pair.from), one_line(pair.to)), "1", colour) +
+        "\n";
     if (is_unchanged(pair)) {
       const MetricChange& first = pair.metrics.front();
       text += fmt::format("  all {} metrics are the same, {} {} ({})\n", pair.metrics.size(), first.name,
@@ -127,7 +131,8 @@ std::string compare_text(const Comparison& comparison, bool colour) {
       continue;
     }
     text += metrics_text(pair, colour);
-    derived = derived || std::any_of(pair.metrics.begin(), pair.metrics.end(), [](const MetricChange& c) { return !c.gates; });
+    derived = derived ||
+              std::any_of(pair.metrics.begin(), pair.metrics.end(), [](const MetricChange& c) { return !c.gates; });
     if (pair.ratio) add_wrapped(text, ratio_text(*pair.ratio), "  ", "    ");
     if (pair.waterfall && pair.waterfall->from_s != pair.waterfall->to_s) text += waterfall_text(*pair.waterfall);
   }
@@ -139,7 +144,8 @@ std::string compare_text(const Comparison& comparison, bool colour) {
   }
   for (const std::string& name : comparison.only_from) add_wrapped(text, "no longer there: " + name, "  ", "    ");
   for (const std::string& name : comparison.only_to) add_wrapped(text, "new: " + name, "  ", "    ");
-  for (const std::string& line : comparison.environment) add_wrapped(text, "environment: " + one_line(line), "  ", "    ");
+  for (const std::string& line : comparison.environment)
+    add_wrapped(text, "environment: " + one_line(line), "  ", "    ");
   for (const std::string& note : comparison.notes) add_wrapped(text, note, "  ", "    ");
   return text + fmt::format("benchsuite compare: {}  exit={}\n", one_line(comparison.verdict), comparison.exit_code);
 }

@@ -45,14 +45,16 @@ std::string conform_html(const ConformReport& report) {
            html::style_sheet());
   page.add("<div class=\"verdict t-{}\"><h1>Conformance of {} layouts ", passed ? "ok" : "bad", report.rows.size());
   html::pill(page, passed ? "PASS" : "FAIL", passed ? "ok" : "bad");
-  page.add("</h1><p>Each trained {} steps of the same model on the same samples. {} {}.{}</p></div>\n", report.steps, failures,
-           failures == 1 ? "differs" : "differ", report.interrupted ? " The run was interrupted." : "");
-  page.raw("<p>Parallelism, ZeRO, recompute, schedules and overlap change where and when things are computed. Where that leaves the "
-           "order of every sum alone, losses, gradient norms and final parameters must be equal bit for bit to those of the "
-           "layout under <em>against</em>; elsewhere a tolerance stands.</p>\n<ul>");
+  page.add("</h1><p>Each trained {} steps of the same model on the same samples. {} {}.{}</p></div>\n", report.steps,
+           failures, failures == 1 ? "differs" : "differ", report.interrupted ? " The run was interrupted." : "");
+  page.raw(
+      "<p>Parallelism, ZeRO, recompute, schedules and overlap change where and when things are computed. Where that "
+      "leaves the "
+      "order of every sum alone, losses, gradient norms and final parameters must be equal bit for bit to those of the "
+      "layout under <em>against</em>; elsewhere a tolerance stands.</p>\n<ul>");
   for (const ConformTolerance& tolerance : report.tolerances) {
-    page.add("<li>{}: loss within {:.0e}, gradient norm within {:.0e} of itself. {}.</li>\n", html_escape(tolerance.precision),
-             tolerance.loss, tolerance.gradient_norm, html_escape(tolerance.reason));
+    page.add("<li>{}: loss within {:.0e}, gradient norm within {:.0e} of itself. {}.</li>\n",
+             html_escape(tolerance.precision), tolerance.loss, tolerance.gradient_norm, html_escape(tolerance.reason));
   }
   page.raw("</ul>\n");
   std::vector<std::string> groups;

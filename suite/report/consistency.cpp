@@ -42,7 +42,8 @@ std::vector<Violation> contradictions(const Run& run, const std::string& file) {
       }
     }
     if (result.status == Status::pass && !gated) add(key + ".status", "PASS", "nothing was judged");
-    const bool broken = result.status == Status::error || result.status == Status::timeout || result.status == Status::aborted;
+    const bool broken =
+        result.status == Status::error || result.status == Status::timeout || result.status == Status::aborted;
     if (broken && run.exit_code == 0) add("exit_code", "0", "a case broke");
   }
   return found;

@@ -85,6 +85,10 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
                format_seconds(exposed), format_seconds(v.recompute_s),
                fmt::format("{} / {:.0f}{}", significant(v.peak_memory_gib), v.capacity_gib, v.fits ? "" : " !"),
                ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
+    if (const Sampling sampling = sampling_of(v); sampling.n > 1) {
+      notes += fmt::format("  {}: median of n = {} steps, spread {}\n", one_line(v.id), sampling.n,
+                           sampling.spread.value_or(0) == 0 ? "0 (equal)" : format_percent(*sampling.spread));
+    }
     if (!v.fits) {
       notes += fmt::format("  ! {} does not fit: {} GiB of {:.0f} GiB\n", one_line(v.id),
                            significant(v.peak_memory_gib), v.capacity_gib);
@@ -98,8 +102,8 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
   return text + notes;
 }
 
-/// The idle time of a mean rank beside the formula in its second convention (the first is in the table above), and what it
-/// is made of.
+/// The idle time of a mean rank beside the formula in its second convention (the first is in the table above), and what
+/// it is made of.
 std::string bubble_table(const CaseResult& result, const Paint& paint) {
   TextTable table({{"bubble", TextTable::left, 24},
                    {"of busy | formula"},
@@ -204,7 +208,7 @@ std::string checks_text(const CaseResult& result, const Paint& paint) {
                    {"kind", TextTable::left, 11}});
   for (const CheckResult* check : listed) {
     const int digits = digits_to_tell_apart(*check);
-    table.add({std::string(name_of(check->verdict)), check->id,
+    table.add({std::string(name_of(check->verdict)), title_of(*check),
                check->value ? format_in_unit(*check->value, check->unit, digits) : "missing",
                expected_text(*check, digits), check->kind});
   }
@@ -224,7 +228,7 @@ std::string claims_text(const CaseResult& result, const Paint& paint) {
   for (const CheckResult& check : result.checks) {
     if (check.verdict != Verdict::shown) continue;
     if (text.empty()) text = "  " + paint.bold("claims, shown but never judged") + "\n";
-    std::string line = check.id;
+    std::string line = title_of(check);
     if (check.target) line += fmt::format(": claimed {}", format_in_unit(*check.target, check.unit));
     if (check.value)
       line += fmt::format("{} {}", check.target ? ", here" : ":", format_in_unit(*check.value, check.unit));

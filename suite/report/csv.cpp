@@ -36,9 +36,9 @@ class Lines {
     text_ += "\r\n";
   }
   void check(const std::string& place, const CheckResult& c) {
-    text_ += fmt::format("check,{},{},{},{},{},{},{},{},{},{},{},{}\r\n", place, field(c.id), number(c.value), field(c.unit),
-                         number(c.pass_low), number(c.pass_high), number(c.warn_low), number(c.warn_high),
-                         number(c.target), name_of(c.verdict), field(c.kind), field(c.source));
+    text_ += fmt::format("check,{},{},{},{},{},{},{},{},{},{},{},{}\r\n", place, field(c.id), number(c.value),
+                         field(c.unit), number(c.pass_low), number(c.pass_high), number(c.warn_low),
+                         number(c.warn_high), number(c.target), name_of(c.verdict), field(c.kind), field(c.source));
   }
   std::string take() { return std::move(text_); }
 
@@ -72,6 +72,9 @@ void variant_lines(Lines& lines, const std::string& place, const VariantResult& 
   metric("flops_model", number(v.flops_model), "FLOP");
   metric("flops_hardware", number(v.flops_hardware), "FLOP");
   metric("step_ratio", number(ratio), "x");
+  const Sampling sampling = sampling_of(v);
+  metric("step_samples", fmt::to_string(sampling.n), "1");
+  metric("step_spread", number(sampling.spread), "1");
   for (std::size_t i = 0; i < v.step_samples_s.size(); ++i)
     lines.value("sample", place, fmt::format("step.{}", i), number(v.step_samples_s[i]), "s");
   for (const CategoryStyle& style : category_styles())
@@ -110,7 +113,8 @@ std::string csv_report(const Run& run) {
       variant_lines(lines, id + field(result.variants[i].id), result.variants[i], ratios[i]);
     for (const Waterfall& fall : result.waterfalls) {
       const std::string place = id + field(fall.from + " -> " + fall.to);
-      for (const Waterfall::Part& part : fall.parts) lines.value("waterfall", place, part.name, number(part.seconds), "s");
+      for (const Waterfall::Part& part : fall.parts)
+        lines.value("waterfall", place, part.name, number(part.seconds), "s");
     }
     for (const CheckResult& check : result.checks) lines.check(id, check);
   }

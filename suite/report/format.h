@@ -124,13 +124,16 @@ Status worst_status(const Run& run);
 /// "14 cases: 10 PASS, 1 WARN, 1 FAIL, 2 SKIP, 0 ERROR" ("1 case: ..."): these five always, others when there are any.
 std::string count_line(const Run& run);
 
-/// How often the value of a check was measured, and how far the measurements lie apart.
+/// How often a value was measured, and how far the measurements lie apart.
 struct Sampling {
-  std::size_t n = 0;             ///< least over the variants that the metric names; 0 without a value
-  std::optional<double> spread;  ///< widest (max - min) / median of their step times; nullopt below two samples
+  std::size_t n = 0;             ///< 0 without a value; 1 for one exact replay
+  std::optional<double> spread;  ///< (max - min) / median of the step times; nullopt below two samples
 };
+/// Of a variant's step.
+Sampling sampling_of(const VariantResult& variant);
+/// Of a check: the fewest samples and the widest spread of the variants that its metric names.
 Sampling sampling_of(const CheckResult& check, const CaseResult& result);
-/// "exact" for the one replay of device sim, "2.31 %", or "–" where one sample says nothing.
+/// "exact" for device sim, "2.31 %", or "–" where one sample says nothing.
 std::string format_spread(const Sampling& sampling, std::string_view device);
 
 /// Measured against what the source says: relative to the target or the only allowed value ("+1.2 %"); without either,

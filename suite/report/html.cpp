@@ -86,7 +86,7 @@ void failures(Page& page, const Run& run) {
     for (const CheckResult& check : result.checks) {
       if (!needs_attention(check)) continue;
       const std::string why = failure_text(check) + (check.explanation.empty() ? "" : ". " + check.explanation);
-      item(name_of(check.verdict), tone_of(check.verdict), result.id + ": " + check.id, why,
+      item(name_of(check.verdict), tone_of(check.verdict), result.id + ": " + title_of(check), why,
            check.kind + ": " + check.source);
     }
     for (const VariantResult& v : result.variants) {

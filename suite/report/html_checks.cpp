@@ -21,8 +21,8 @@ void row(Page& page, const Table& table, const CheckResult& check) {
   const auto place = &check - table.result.checks.data();
   const std::string key = fmt::format("{}.x{}", table.index, place);
   page.raw("<tr><td class=\"l wide\">");
-  page.text(check.id);
-  if (!check.metric.empty() && check.metric != check.id) {
+  page.text(title_of(check));
+  if (!check.metric.empty() && check.metric != title_of(check)) {
     page.raw("<span class=\"sub mono\">");
     page.text(check.metric);
     page.raw("</span>");
@@ -109,7 +109,7 @@ void claims_list(Page& page, const CaseResult& result, std::size_t index) {
     any = true;
     const std::string key = fmt::format("{}.x{}", index, i);
     page.raw("<li><b>");
-    page.text(check.id);
+    page.text(title_of(check));
     page.raw("</b>");
     if (check.target) {
       page.raw(": claimed ");

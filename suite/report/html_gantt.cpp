@@ -1,6 +1,6 @@
-// The still pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than the
-// picture has columns, so time is cut into columns first; a column gets one of the categories that occur in it, chosen
-// so that over neighbouring columns each keeps its share.
+// The still pipeline picture: one lane per stage, one path per category. A step with m = 128 has far more spans than
+// the picture has columns, so time is cut into columns first; a column gets one of the categories that occur in it,
+// chosen so that over neighbouring columns each keeps its share.
 #include <algorithm>
 #include <cmath>
 

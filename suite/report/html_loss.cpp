@@ -66,7 +66,9 @@ void loss_chart(Page& page, const CaseResult& result, std::size_t index) {
     frame.low -= 0.5;
     frame.high += 0.5;
   }
-  page.raw("<h3>Loss</h3><p class=soft>Every trained step; a curve that isn't seen lies under another one.</p><ul class=legend>");
+  page.raw(
+      "<h3>Loss</h3><p class=soft>Every trained step; a curve that isn't seen lies under another one.</p><ul "
+      "class=legend>");
   std::size_t colour = 0;
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& v = result.variants[i];
@@ -78,7 +80,8 @@ void loss_chart(Page& page, const CaseResult& result, std::size_t index) {
       page.raw(", last ");
       number(page, significant(*v.loss, 6), fmt::format("{}.v{}.loss", index, i));
     }
-    const auto holes = std::count_if(v.loss_curve.begin(), v.loss_curve.end(), [](double x) { return !std::isfinite(x); });
+    const auto holes =
+        std::count_if(v.loss_curve.begin(), v.loss_curve.end(), [](double x) { return !std::isfinite(x); });
     if (holes > 0) {
       page.raw(" ");
       pill(page, fmt::format("{} not finite", holes), "bad");

@@ -79,8 +79,10 @@ void memory_chart(Page& page, const CaseResult& result, std::size_t index) {
   const std::vector<std::string> purposes = purposes_of(result);
   if (purposes.empty()) return;
   page.raw(
-      "<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has. Formulas: e, w "
-      "bytes of an activation and of a gradient, N parameters of the rank, r = t under sequence parallelism, q width of "
+      "<h3>Memory by purpose</h3><p class=soft>At each stage's peak; the dashed line is what one GPU has. Formulas: e, "
+      "w "
+      "bytes of an activation and of a gradient, N parameters of the rank, r = t under sequence parallelism, q width "
+      "of "
       "query, key and value, n values of a bucket.</p><ul "
       "class=legend>");
   for (std::size_t i = 0; i < purposes.size(); ++i) {

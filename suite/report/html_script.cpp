@@ -34,7 +34,7 @@ const part=w.parts[+p[2].slice(1)];return{title:part[0],value:part[1],unit:'s',f
 ' − in '+w.from,source:'timelines of both variants, by category; '+part[2],path:path+'parts['+p[2].slice(1)+'].seconds',inputs:ends}}
 if(kind==='x'){const x=c.x[i];const range=r=>r[0]===null&&r[1]===null?'':r[0]===null?'≤ '+show(r[1],x.unit):r[1]===null?'≥ '+
 show(r[0],x.unit):r[0]===r[1]?'= '+show(r[0],x.unit):show(r[0],x.unit)+' to '+show(r[1],x.unit);
-return{title:x.id,value:x.value,unit:x.unit,formula:x.metric||'none stated',source:x.kind+': '+x.source,text:x.text,
+return{title:x.title,id:x.id,value:x.value,unit:x.unit,formula:x.metric||'none stated',source:x.kind+': '+x.source,text:x.text,
 path:root+'checks['+i+']',rows:[['verdict',x.verdict],['pass',range(x.pass)],['warn up to',range(x.warn)],
 ['target of the source',x.target===null?'':show(x.target,x.unit)]],inputs:named(p[0],c,x.metric)}}
 const v=c.v[i],base=p[0]+'.v'+i+'.',path=root+'variants['+i+'].';
@@ -88,7 +88,7 @@ if(f.inputs.length){list.append(make('dt','inputs'));const cell=make('dd'),table
 f.inputs.forEach(([label,k,x,unit])=>{const tr=make('tr'),value=make('td');tr.append(make('td',label,'l mono'));
 if(k&&k!==key){const b=make('button',show(x,unit));b.dataset.q=k;b.dataset.from=key;value.append(b)}
 else value.textContent=show(x,unit);tr.append(value);table.append(tr)});cell.append(table);list.append(cell)}
-row('source',f.source);row('note',f.text);row('of',f.about);row('in result.json',f.path,'mono');
+row('source',f.source);row('note',f.text);row('id',f.id,'mono');row('of',f.about);row('in result.json',f.path,'mono');
 dialog.trail=trail;if(!dialog.open)dialog.showModal();dialog.scrollTop=0}
 document.addEventListener('click',event=>{const at=event.target.closest&&event.target.closest('[data-q]');
 if(at){open(at.dataset.q,at.dataset.from?dialog.trail.concat(at.dataset.from):[]);return}

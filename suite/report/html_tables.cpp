@@ -76,6 +76,10 @@ void variants_table(Page& page, const CaseResult& result, std::size_t index) {
       number(page, text, fmt::format("{}.v{}.{}", index, i, metric));
     };
     cell(format_seconds(v.iteration_s), "iteration_s");
+    if (const Sampling sampling = sampling_of(v); sampling.n > 1) {
+      page.add("<span class=sub>median of {}<br>spread {}</span>", sampling.n,
+               sampling.spread.value_or(0) == 0 ? "0" : format_percent(*sampling.spread));
+    }
     cell(significant(v.tokens_per_s_per_gpu), "tokens_per_s_per_gpu");
     cell(v.mfu ? format_percent(*v.mfu) : "–", "mfu");
     cell(v.hfu ? format_percent(*v.hfu) : "–", "hfu");
@@ -175,7 +179,8 @@ void communication_table(Page& page, const CaseResult& result, std::size_t index
       cell(format_seconds(kind.hidden_s), "hidden_s");
       page.raw("<td>");
       if (longest > 0 && v.iteration_s > 0) {
-        const double exposed = kind.exposed_s / v.iteration_s / longest, hidden = kind.hidden_s / v.iteration_s / longest;
+        const double exposed = kind.exposed_s / v.iteration_s / longest,
+                     hidden = kind.hidden_s / v.iteration_s / longest;
         page.add(
             "<svg class=comm height=10 role=img aria-label=\"exposed and hidden\"><rect class=up width={0} height=10 "
             "/><rect class=hid x={0} width={1} height=10 /></svg>",

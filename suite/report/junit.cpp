@@ -53,7 +53,12 @@ std::string xml_text(std::string_view text) {
   std::string escaped;
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    const std::size_t length = lead < 0x80   ? 1
+                               : lead < 0xC2 ? 0
+                               : lead < 0xE0 ? 2
+                               : lead < 0xF0 ? 3
+                               : lead < 0xF5 ? 4
+                                             : 0;
     char32_t code = length == 1 ? lead : length ? lead & (0x7Fu >> length) : 0xFFFD;
     bool whole = length > 0 && i + length <= text.size();
     for (std::size_t j = 1; whole && j < length; ++j) {
@@ -61,9 +66,10 @@ std::string xml_text(std::string_view text) {
       whole = (next & 0xC0) == 0x80;
       code = code << 6 | (next & 0x3Fu);
     }
-    const bool allowed = whole && (code >= 0x20 || code == '\t' || code == '\n') && !(code >= 0xD800 && code < 0xE000) &&
-                         code != 0xFFFE && code != 0xFFFF && code <= 0x10FFFF && !(code >= 0x7F && code < 0xA0) &&
-                         !(length == 3 && code < 0x800) && !(length == 4 && code < 0x10000);
+    const bool allowed = whole && (code >= 0x20 || code == '\t' || code == '\n') &&
+                         !(code >= 0xD800 && code < 0xE000) && code != 0xFFFE && code != 0xFFFF && code <= 0x10FFFF &&
+                         !(code >= 0x7F && code < 0xA0) && !(length == 3 && code < 0x800) &&
+                         !(length == 4 && code < 0x10000);
     if (!allowed) {
       escaped += ' ';
       i += whole ? length : 1;
@@ -87,26 +93,36 @@ std::string reason_of(const std::string& code, const std::string& reason) {
   return code + (code.empty() || reason.empty() ? "" : ": ") + reason;
 }
 
+std::string step_text(const VariantResult& variant) {
+  const Sampling sampling = sampling_of(variant);
+  std::string text = fmt::format("step {}, n = {}", format_seconds(variant.iteration_s, 6), sampling.n);
+  if (sampling.spread) text += ", spread " + format_percent(*sampling.spread);
+  return text;
+}
+
 std::vector<Test> tests_of(const CaseResult& result) {
   std::vector<Test> tests;
   const double each = result.variants.empty() ? 0 : result.elapsed_s / static_cast<double>(result.variants.size());
   for (const VariantResult& variant : result.variants) {
     Test test{variant.id + "/step", each, outcome_of(variant.status), variant.reason_code,
               reason_of(variant.reason_code, variant.reason), ""};
-    if (variant.iteration_s > 0) test.out = fmt::format("step {}", format_seconds(variant.iteration_s, 6));
+    if (variant.iteration_s > 0) test.out = step_text(variant);
     if (variant.status == Status::warn) test.out = "WARN " + test.message + "\n" + test.out;
     tests.push_back(std::move(test));
   }
   for (const CheckResult& check : result.checks) {
     if (check.verdict == Verdict::shown || !check.gates) continue;
-    Test test{check.id, 0, outcome_of(check.verdict), std::string(name_of(check.verdict)), "", ""};
+    Test test{check.id, 0, outcome_of(check.verdict), std::string(name_of(check.verdict)), "", ""};  // a stable name
     if (test.outcome == Outcome::skipped) {
       test.message = check.explanation.empty() ? "no reference applies" : check.explanation;
     } else if (test.outcome != Outcome::passed) {
-      test.type = test.outcome == Outcome::error ? "MISSING_METRIC" : check.kind == "bound" ? "BOUND_BROKEN" : "OUT_OF_RANGE";
-      test.message = failure_text(check) + " (" + check.kind + ": " + check.source + ")";
+      test.type = test.outcome == Outcome::error ? "MISSING_METRIC"
+                  : check.kind == "bound"        ? "BOUND_BROKEN"
+                                                 : "OUT_OF_RANGE";
+      test.message = (check.title.empty() ? "" : check.title + ": ") + failure_text(check) + " (" + check.kind + ": " +
+                     check.source + ")";
     }
-    test.out = fmt::format("{} {}", name_of(check.verdict), failure_text(check));
+    test.out = fmt::format("{} {}: {}", name_of(check.verdict), title_of(check), failure_text(check));
     if (!check.source.empty()) test.out += "\n" + check.kind + ": " + check.source;
     tests.push_back(std::move(test));
   }
@@ -177,7 +193,7 @@ std::string claims(const CaseResult& result) {
   std::string text;
   for (const CheckResult& check : result.checks) {
     if (check.verdict != Verdict::shown) continue;
-    text += "claim, never judged: " + check.id;
+    text += "claim, never judged: " + title_of(check);
     if (check.target) text += ": claimed " + format_in_unit(*check.target, check.unit);
     if (check.value) text += ", here " + format_in_unit(*check.value, check.unit);
     text += ". " + check.explanation + "\n";
@@ -202,16 +218,18 @@ std::string junit_report(const Run& run) {
       all.add(test);
     }
     seconds += result.elapsed_s;
-    suites += fmt::format("  <testsuite name=\"{}\" id=\"{}\" package=\"benchsuite\" hostname=\"{}\"", xml_text(result.id), i,
-                          xml_text(run.host.empty() ? "unknown" : run.host));
+    suites += fmt::format("  <testsuite name=\"{}\" id=\"{}\" package=\"benchsuite\" hostname=\"{}\"",
+                          xml_text(result.id), i, xml_text(run.host.empty() ? "unknown" : run.host));
     if (!timestamp.empty()) suites += fmt::format(" timestamp=\"{}\"", xml_text(timestamp));
     suites += fmt::format(" time=\"{:.3f}\" {}>\n", result.elapsed_s, counts.attributes());
     suites += properties(run, result);
     for (const Test& test : tests) write_test(suites, result, test);
-    suites += fmt::format("    <system-out>{}</system-out>\n    <system-err/>\n  </testsuite>\n", xml_text(claims(result)));
+    suites +=
+        fmt::format("    <system-out>{}</system-out>\n    <system-err/>\n  </testsuite>\n", xml_text(claims(result)));
   }
   return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"benchsuite\" time=\"{:.3f}\" {}>\n{}</testsuites>\n",
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"benchsuite\" time=\"{:.3f}\" "
+      "{}>\n{}</testsuites>\n",
       seconds, all.attributes(), suites);
 }
 

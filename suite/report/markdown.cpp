@@ -29,8 +29,8 @@ std::string failures(const Run& run) {
     for (const CheckResult& check : result.checks) {
       if (!needs_attention(check)) continue;
       text += fmt::format("- **{}** {}: {}: {} ({}: {})\n", name_of(check.verdict), markdown_escape(result.id),
-                          markdown_escape(check.id), markdown_escape(failure_text(check)), markdown_escape(check.kind),
-                          markdown_escape(check.source));
+                          markdown_escape(title_of(check)), markdown_escape(failure_text(check)),
+                          markdown_escape(check.kind), markdown_escape(check.source));
     }
     for (const VariantResult& variant : result.variants) {
       if (variant.status == Status::pass) continue;
@@ -42,29 +42,34 @@ std::string failures(const Run& run) {
   return text;
 }
 
-std::string variants(const CaseResult& result) {
-  std::string text =
-      "### Variants\n\n" + header({"variant", "step", "tokens/s per GPU", "MFU", "HFU", "GPU busy", "bubble", "formula",
-                                   "exposed tensor comm", "recompute", "peak memory", "capacity", "ratio"},
-                                  1);
+std::string variants(const CaseResult& result, std::string_view device) {
+  std::string text = "### Variants\n\n" +
+                     header({"variant", "step", "n", "spread", "tokens/s per GPU", "MFU", "HFU", "GPU busy", "bubble",
+                             "formula", "exposed tensor comm", "recompute", "peak memory", "capacity", "ratio"},
+                            1);
   const std::vector<std::optional<double>> ratios = step_ratios(result);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& v = result.variants[i];
     if (!(v.iteration_s > 0)) {
-      text += row(
-          {markdown_escape(v.id), std::string(name_of(v.status)), "–", "–", "–", "–", "–", "–", "–", "–", "–", "–", "–"});
+      std::vector<std::string> cells(15, "–");
+      cells[0] = markdown_escape(v.id);
+      cells[1] = name_of(v.status);
+      text += row(cells);
       continue;
     }
-    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), significant(v.tokens_per_s_per_gpu), v.mfu ? format_percent(*v.mfu) : "–",
-                 v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy), format_percent(v.bubble_share),
-                 format_percent(v.bubble_formula_step),
+    const Sampling sampling = sampling_of(v);
+    text += row({markdown_escape(v.id), format_seconds(v.iteration_s), fmt::to_string(sampling.n),
+                 format_spread(sampling, device), significant(v.tokens_per_s_per_gpu),
+                 v.mfu ? format_percent(*v.mfu) : "–", v.hfu ? format_percent(*v.hfu) : "–", format_percent(v.gpu_busy),
+                 format_percent(v.bubble_share), format_percent(v.bubble_formula_step),
                  format_seconds(mean_seconds(v, Category::tensor) + mean_seconds(v, Category::tensor_recompute)),
                  format_seconds(v.recompute_s),
                  significant(v.peak_memory_gib) + " GiB" + (v.fits ? "" : " (**does not fit**)"),
                  fmt::format("{:.0f} GiB", v.capacity_gib), ratios[i] ? fmt::format("{:.2f}", *ratios[i]) : "–"});
   }
   text +=
-      "\nRatio: step over the fastest of the same model, hardware and layout (recompute apart) that fits. Times by "
+      "\nStep: median of n; spread: (longest − shortest) / median. Ratio: step over the fastest of the same model, "
+      "hardware and layout (recompute apart) that fits. Times by "
       "category are means over the ranks.\n";
 
   std::string bubbles;
@@ -105,6 +110,17 @@ std::string variants(const CaseResult& result) {
   return text + "\n";
 }
 
+/// Where something was trained.
+std::string losses(const CaseResult& result) {
+  std::string rows;
+  for (const VariantResult& v : result.variants) {
+    if (v.loss_curve.empty()) continue;
+    rows += row({markdown_escape(v.id), fmt::to_string(v.loss_curve.size()), significant(v.loss_curve.front(), 6),
+                 significant(v.loss_curve.back(), 6)});
+  }
+  return rows.empty() ? "" : "### Loss\n\n" + header({"variant", "steps", "first", "last"}, 1) + rows + "\n";
+}
+
 std::string waterfall(const Waterfall& fall) {
   const WaterfallView view = view_of(fall);
   std::string text = fmt::format("### Why: {} → {}\n\n", markdown_escape(fall.from), markdown_escape(fall.to));
@@ -123,7 +139,7 @@ std::string checks(const CaseResult& result, std::string_view device) {
   std::string rows, claims;
   for (const CheckResult& check : result.checks) {
     if (check.verdict == Verdict::shown) {
-      claims += "- **" + markdown_escape(check.id) + "**";
+      claims += "- **" + markdown_escape(title_of(check)) + "**";
       if (check.target) claims += ": claimed " + markdown_escape(format_in_unit(*check.target, check.unit));
       if (check.value)
         claims +=
@@ -137,7 +153,7 @@ std::string checks(const CaseResult& result, std::string_view device) {
     const std::string warn = format_range(check.warn_low, check.warn_high, check.unit, digits);
     if (!warn.empty() && warn != expected) expected += " (warns within " + warn + ")";
     const std::string delta = format_delta(check);
-    rows += row({markdown_escape(check.id),
+    rows += row({markdown_escape(title_of(check)),
                  check.value ? markdown_escape(format_in_unit(*check.value, check.unit, digits)) : "missing",
                  expected.empty() ? "–" : markdown_escape(expected), delta.empty() ? "–" : delta,
                  sampling.n > 0 ? fmt::to_string(sampling.n) : "–", format_spread(sampling, device),
@@ -184,7 +200,8 @@ std::string markdown_report(const Run& run) {
     text += fmt::format("\n## {} {}\n\n{}\n\n", name_of(result.status), markdown_escape(result.id),
                         markdown_escape(result.title));
     for (const Waterfall& fall : result.waterfalls) text += waterfall(fall);
-    if (!result.variants.empty()) text += variants(result);
+    if (!result.variants.empty()) text += variants(result, run.device);
+    text += losses(result);
     text += checks(result, run.device);
     if (!result.method_note.empty()) text += "### Method\n\n" + sink_headings(result.method_note) + "\n";
   }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "suite/report/format.h"
+
 namespace benchsuite {
 namespace {
 
@@ -90,6 +92,13 @@ Json to_json(const CommunicationTime& communication) {
           {"calls", communication.calls}};
 }
 
+Json step_statistics(const VariantResult& v) {
+  const Sampling sampling = sampling_of(v);
+  return {{"n", sampling.n},
+          {"median_s", sampling.n > 0 ? number(v.iteration_s) : Json(nullptr)},
+          {"spread", number(sampling.spread)}};
+}
+
 Json to_json(const VariantResult& v) {
   Json communication = Json::array(), stages = Json::array(), bubble = Json::array();
   for (const CommunicationTime& kind : v.communication) communication.push_back(to_json(kind));
@@ -125,6 +134,7 @@ Json to_json(const VariantResult& v) {
           {"loss", number(v.loss)},
           {"loss_curve", numbers(v.loss_curve)},
           {"step_samples_s", numbers(v.step_samples_s)},
+          {"step_statistics", step_statistics(v)},
           {"speed_of_light_s", number(v.speed_of_light_s)},
           {"flops",
            {{"model", number(v.flops_model)}, {"hardware", number(v.flops_hardware)}, {"formula", v.flops_formula}}},
@@ -154,6 +164,7 @@ Json to_json(const Waterfall& waterfall) {
 
 Json to_json(const CheckResult& check) {
   return {{"id", check.id},
+          {"title", check.title},
           {"metric", check.metric},
           {"kind", check.kind},
           {"verdict", name_of(check.verdict)},

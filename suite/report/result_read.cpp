@@ -213,6 +213,7 @@ void read_variant(ObjectReader& reader, VariantResult& v) {
   number(reader, "loss", v.loss);
   numbers(reader, "loss_curve", v.loss_curve);
   numbers(reader, "step_samples_s", v.step_samples_s);
+  reader.raw("step_statistics");  // follows from the samples
   number(reader, "speed_of_light_s", v.speed_of_light_s);
   object(reader, "flops", [&](ObjectReader& flops) {
     number(flops, "model", v.flops_model);
@@ -245,6 +246,7 @@ void read_waterfall(ObjectReader& reader, Waterfall& waterfall) {
 
 void read_check(ObjectReader& reader, CheckResult& check) {
   reader.required("id", check.id);
+  reader.optional("title", check.title);
   reader.required("metric", check.metric);
   reader.required("kind", check.kind);
   reader.choice("verdict", check.verdict,

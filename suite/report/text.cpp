@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "suite/report/format.h"
+#include "suite/results/statistics.h"
 
 namespace benchsuite {
 namespace {
@@ -277,25 +278,35 @@ bool names_variant(const std::string& metric, const std::string& id) {
   const std::string wanted = id + ".";
   for (std::size_t at = metric.find(wanted); at != std::string::npos; at = metric.find(wanted, at + 1)) {
     const char before = at == 0 ? ' ' : metric[at - 1];
-    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && before != '-' && before != '.') return true;
+    if (!std::isalnum(static_cast<unsigned char>(before)) && before != '_' && before != '-' && before != '.')
+      return true;
   }
   return false;
 }
 
 }  // namespace
 
+Sampling sampling_of(const VariantResult& variant) {
+  Sampling sampling;
+  if (!(variant.iteration_s > 0)) return sampling;
+  std::vector<double> samples = variant.step_samples_s;
+  sampling.n = std::max<std::size_t>(1, samples.size());
+  if (samples.size() < 2) return sampling;
+  std::sort(samples.begin(), samples.end());
+  const double middle = median(samples);
+  if (middle > 0) sampling.spread = (samples.back() - samples.front()) / middle;
+  return sampling;
+}
+
 Sampling sampling_of(const CheckResult& check, const CaseResult& result) {
   Sampling sampling;
   if (!check.value) return sampling;
   for (const VariantResult& variant : result.variants) {
     if (!names_variant(check.metric, variant.id)) continue;
-    std::vector<double> samples = variant.step_samples_s;
-    const std::size_t n = std::max<std::size_t>(1, samples.size());
+    const Sampling own = sampling_of(variant);
+    const std::size_t n = std::max<std::size_t>(1, own.n);
     sampling.n = sampling.n == 0 ? n : std::min(sampling.n, n);
-    if (samples.size() < 2) continue;
-    std::sort(samples.begin(), samples.end());
-    const double median = (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
-    if (median > 0) sampling.spread = std::max(sampling.spread.value_or(0), (samples.back() - samples.front()) / median);
+    if (own.spread) sampling.spread = std::max(sampling.spread.value_or(0), *own.spread);
   }
   sampling.n = std::max<std::size_t>(1, sampling.n);
   return sampling;
@@ -303,8 +314,8 @@ Sampling sampling_of(const CheckResult& check, const CaseResult& result) {
 
 std::string format_spread(const Sampling& sampling, std::string_view device) {
   if (sampling.n == 0) return "–";
-  if (sampling.spread) return format_percent(*sampling.spread);
-  return device == "sim" ? "exact" : "–";
+  if (device == "sim" && sampling.spread.value_or(0) == 0) return "exact";
+  return sampling.spread ? format_percent(*sampling.spread) : "–";
 }
 
 std::string format_delta(const CheckResult& check) {
@@ -323,7 +334,8 @@ std::string format_delta(const CheckResult& check) {
 }
 
 std::string failure_text(const CheckResult& check) {
-  if (!check.value) return "no value: the metric " + (check.metric.empty() ? check.id : check.metric) + " is missing";
+  if (!check.value)
+    return "no value: the metric " + (check.metric.empty() ? title_of(check) : check.metric) + " is missing";
   const int digits = digits_to_tell_apart(check);
   std::string text = "got " + format_in_unit(*check.value, check.unit, digits);
   const std::string pass = format_range(check.pass_low, check.pass_high, check.unit, digits);

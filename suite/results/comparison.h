@@ -50,7 +50,7 @@ struct VariantComparison {
 
 /// An expectation that is judged otherwise than before.
 struct VerdictChange {
-  std::string case_id, check;
+  std::string case_id, id, check;  ///< id and title of the expectation
   Verdict from = Verdict::pass, to = Verdict::pass;
   bool worse = false;
 };

@@ -106,7 +106,7 @@ struct VariantResult {
   bool fits = true;
   std::optional<double> loss;      ///< device cpu only
   std::vector<double> loss_curve;  ///< loss of every trained step, in order; empty where nothing was trained
-  std::vector<double> step_samples_s;  ///< seconds of each timed step; empty on sim, whose one replay is exact
+  std::vector<double> step_samples_s;  ///< seconds of each timed step; empty for one replay on sim, which is exact
   std::vector<StageResult> stages;
   std::vector<CommunicationTime> communication;
   Breakdown mean_breakdown;        ///< sum over ranks; divide by `ranks_in_breakdown`
@@ -133,9 +133,10 @@ struct Waterfall {
 enum class Verdict : std::uint8_t { pass, warn, fail, improved, noref, missing, shown };  ///< shown: claims never gate
 std::string_view name_of(Verdict verdict);
 
-/// One expectation, judged.
+/// One expectation, judged. What compares or files checks goes by `id`, what people read shows `title_of`.
 struct CheckResult {
-  std::string id;                  ///< e.g. "step-time ratio full/selective, m = 8"
+  std::string id;                  ///< stable: that of the expectation, e.g. "ratio_full_selective_m8"
+  std::string title;               ///< for people, e.g. "step-time ratio full/selective, m = 8"
   std::string metric;              ///< "full_m8.iteration_s / selective_m8.iteration_s"
   std::string kind;                ///< measurement | claim | bound | baseline
   std::optional<double> value;
@@ -147,6 +148,8 @@ struct CheckResult {
   std::string source;              ///< provenance: paper, section, table
   std::string explanation;         ///< claims: one sentence with the arithmetic
 };
+
+inline const std::string& title_of(const CheckResult& check) { return check.title.empty() ? check.id : check.title; }
 
 struct CaseResult {
   std::string id, title, case_hash;

@@ -147,7 +147,8 @@ ResultsFolder::ResultsFolder(const std::string& requested, const std::string& ru
   } else {
     const std::string temporary = fmt::format("{}.{}.starting", path_, ::getpid());
     fs::create_directories(temporary, failure);
-    if (failure) refuse_folder(path_, "the folder can't be made: " + failure.message(), "choose a folder you may write to");
+    if (failure)
+      refuse_folder(path_, "the folder can't be made: " + failure.message(), "choose a folder you may write to");
     write_all_of(temporary, first);
     if (::rename(temporary.c_str(), path_.c_str()) != 0) {
       const std::string reason = std::strerror(errno);

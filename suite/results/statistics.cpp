@@ -57,8 +57,8 @@ std::optional<PairedRatio> paired_ratio(const std::vector<double>& a, const std:
   }
   std::sort(ratios.begin(), ratios.end());
   const std::size_t n = ratios.size();
-  // The median lies below the k-th smallest ratio (from 0) with the probability of at most k heads in n tosses. Take the
-  // tightest interval whose coverage is at least 95 %, or the whole range where there are too few pairs for that.
+  // The median lies below the k-th smallest ratio (from 0) with the probability of at most k heads in n tosses. Take
+  // the tightest interval whose coverage is at least 95 %, or the whole range where there are too few pairs for that.
   double tail = 0;
   std::size_t k = 0;
   double term = std::pow(0.5, static_cast<double>(n));

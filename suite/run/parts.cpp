@@ -15,7 +15,8 @@ namespace {
 void make_folder(const std::string& path) {
   std::error_code failure;
   fs::create_directories(path, failure);
-  if (failure) throw Error(Error::Kind::io, path + ": can't be written: " + failure.message() + "; choose another --out");
+  if (failure)
+    throw Error(Error::Kind::io, path + ": can't be written: " + failure.message() + "; choose another --out");
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ void Screen::variant(const VariantResult& result, bool told) {
   if (!told || quiet_ || progress_ != Progress::plain) return;
   last_sign_ = std::chrono::steady_clock::now();
   const bool measured = result.status == Status::pass;
-  write(fmt::format("         {}/{} {} {}\n", counted_, total_, result.id,
-                    measured ? fmt::format("{:.6g} s a step", result.iteration_s) : std::string(name_of(result.status))));
+  write(
+      fmt::format("         {}/{} {} {}\n", counted_, total_, result.id,
+                  measured ? fmt::format("{:.6g} s a step", result.iteration_s) : std::string(name_of(result.status))));
 }
 
 void Screen::waiting(std::size_t finished) {
@@ -48,8 +49,8 @@ void Screen::waiting(std::size_t finished) {
   const auto now = std::chrono::steady_clock::now();
   if (now - last_sign_ < kHeartbeat) return;
   last_sign_ = now;
-  write(fmt::format("         still running: case {} of {}, {} of {} variants done, {:.0f} s\n", case_, cases_, finished,
-                    total_, std::chrono::duration<double>(now - begin_).count()));
+  write(fmt::format("         still running: case {} of {}, {} of {} variants done, {:.0f} s\n", case_, cases_,
+                    finished, total_, std::chrono::duration<double>(now - begin_).count()));
 }
 
 void Screen::finish(const CaseResult& result, const std::string& reproduce) {
@@ -59,7 +60,8 @@ void Screen::finish(const CaseResult& result, const std::string& reproduce) {
 
 void Screen::kept(const CaseResult& result) {
   ++case_;
-  if (!quiet_) line(fmt::format("[ KEPT ] {}  {} (complete before the run was stopped)", result.id, name_of(result.status)));
+  if (!quiet_)
+    line(fmt::format("[ KEPT ] {}  {} (complete before the run was stopped)", result.id, name_of(result.status)));
 }
 
 void Screen::show_progress(std::size_t finished) {

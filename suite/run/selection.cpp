@@ -53,6 +53,37 @@ void keep_variants(SelectedCase& selected, const std::vector<std::string>& patte
   selected.resolved.resolved["variants"] = std::move(kept);
 }
 
+/// A --set that some variants can't bear: without those when none of them is asked for, else a remedy more.
+void take_those_that_work(CaseFile source, const std::vector<Override>& sets, const std::vector<std::string>& patterns,
+                          const DataRoot& root, SelectedCase& selected, std::vector<Violation>& found) {
+  std::string broken, sound;
+  bool wanted_breaks = false;
+  std::vector<VariantSpec> kept;
+  for (const VariantSpec& variant : source.variants) {
+    CaseFile alone = source;
+    alone.variants = {variant};
+    std::vector<Violation> problems;
+    resolve_case(alone, sets, root, problems);
+    std::string& list = problems.empty() ? sound : broken;
+    list += (list.empty() ? "" : ", ") + variant.id;
+    if (problems.empty()) {
+      kept.push_back(variant);
+    } else {
+      wanted_breaks = wanted_breaks || patterns.empty() || matches_any(variant.id, patterns);
+    }
+  }
+  if (kept.empty()) return;
+  if (wanted_breaks) {
+    found.push_back({"--set", "variants", broken, "can't be had with it",
+                     "choose others by --variant GLOB; it suits " + sound});
+    return;
+  }
+  found.clear();
+  source.variants = std::move(kept);
+  selected.resolved = resolve_case(source, sets, root, found);
+  selected.partial = true;
+}
+
 SelectedCase select_case(const std::string& file, const std::string& name, const std::vector<Override>& sets,
                          const Selection& selection, const DataRoot& root, std::vector<Violation>& problems) {
   std::vector<Violation> found;
@@ -71,7 +102,10 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
     selected.partial = true;
   }
   selected.resolved.source = source;
-  if (found.empty()) selected.resolved = resolve_case(source, sets, root, found);
+  if (found.empty()) {
+    selected.resolved = resolve_case(source, sets, root, found);
+    if (!found.empty() && !sets.empty()) take_those_that_work(source, sets, selection.variants, root, selected, found);
+  }
   for (Violation& violation : found) violation.file = root.shorten(violation.file);
   if (found.empty()) {
     selected.expected = find_expected(source.id, root, found);

@@ -12,7 +12,8 @@ namespace {
 
 Json absolute(const std::vector<std::string>& files) {
   Json list = Json::array();
-  for (const std::string& file : redact_arguments(files)) list.push_back(fs::absolute(file).lexically_normal().string());
+  for (const std::string& file : redact_arguments(files))
+    list.push_back(fs::absolute(file).lexically_normal().string());
   return list;
 }
 
@@ -30,6 +31,7 @@ Json to_json(const RunRequest& request) {
           {"verify", options.verify},
           {"trace", request.trace},
           {"timeout_s", options.timeout_s},
+          {"repeat", options.repeat},
           {"drop_recomputed_collectives", options.injection.drop_recomputed_collectives},
           {"delay_s", options.injection.delay_s},
           {"fail_on", request.fail_on},
@@ -52,6 +54,7 @@ void read_request(ObjectReader& reader, RunRequest& request) {
   reader.required("verify", options.verify);
   reader.required("trace", request.trace);
   reader.required("timeout_s", options.timeout_s);
+  reader.required("repeat", options.repeat);
   reader.required("drop_recomputed_collectives", options.injection.drop_recomputed_collectives);
   reader.required("delay_s", options.injection.delay_s);
   reader.required("fail_on", request.fail_on);
@@ -116,7 +119,8 @@ StoredRequest read_stored_request(const std::string& folder) {
   reader.finish();
   if (!problems.empty()) throw Error(problems);
   stored.frame.device = name_of(stored.request.options.device);
-  if (fs::is_regular_file(folder + "/env.json", ignored)) stored.frame.environment = parse_json_file(folder + "/env.json");
+  if (fs::is_regular_file(folder + "/env.json", ignored))
+    stored.frame.environment = parse_json_file(folder + "/env.json");
   return stored;
 }
 

@@ -47,13 +47,15 @@ std::string reproduce_command(const RunRequest& request, const SelectedCase& sel
                                                   : "--case " + selected.resolved.source.id);
   for (const std::string& set : redact_arguments(request.selection.sets)) text += " --set '" + set + "'";
   for (const std::string& variant : request.selection.variants) text += " --variant '" + variant + "'";
+  if (request.options.repeat > 1) text += fmt::format(" --repeat {}", request.options.repeat);
   if (request.options.device != Device::sim) text += " --device " + std::string(name_of(request.options.device));
   return text;
 }
 
 void write_results(const ResultsFolder& folder, const RunRequest& request, const Run& run) {
   for (const Rendering& rendering : renderings()) {
-    const bool wanted = std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
+    const bool wanted =
+        std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
     if (wanted && rendering.name != "json") write_file(folder.file(std::string(rendering.file)), rendering.text(run));
   }
   write_file(folder.file("result.json"), result_text(run));  // last: its presence says that the run ended
@@ -161,9 +163,11 @@ class Execution {
     run_.host = host_name();
     run_.environment = capture_environment();
     StoredRequest stored{run_, request_, {}};
-    for (const SelectedCase& entry : selected_) stored.cases.emplace_back(entry.resolved.source.id, entry.resolved.hash);
-    ResultsFolder folder(request_.out, run_.run_id,
-                         {{"request.json", to_json(stored).dump(2) + "\n"}, {"env.json", run_.environment.dump(2) + "\n"}});
+    for (const SelectedCase& entry : selected_)
+      stored.cases.emplace_back(entry.resolved.source.id, entry.resolved.hash);
+    ResultsFolder folder(
+        request_.out, run_.run_id,
+        {{"request.json", to_json(stored).dump(2) + "\n"}, {"env.json", run_.environment.dump(2) + "\n"}});
     folder.events().append({{"event", "run_started"},
                             {"time", run_.started},
                             {"run_id", run_.run_id},
@@ -185,20 +189,23 @@ class Execution {
         return tell(folder);
       }
     }
-    folder.events().append({{"event", "run_resumed"}, {"time", iso_utc(now())}, {"argv", redact_arguments(request_.argv)}});
+    folder.events().append(
+        {{"event", "run_resumed"}, {"time", iso_utc(now())}, {"argv", redact_arguments(request_.argv)}});
     return carry_out(folder);
   }
 
  private:
   static bool ran_to_the_end(const Run& run) {
-    return std::all_of(run.cases.begin(), run.cases.end(), [](const CaseResult& result) { return ran_to_its_end(result); }) &&
+    return std::all_of(run.cases.begin(), run.cases.end(),
+                       [](const CaseResult& result) { return ran_to_its_end(result); }) &&
            run.exit_code != kExitInterrupted && run.exit_code != kExitTerminated;
   }
 
   /// Results of two programs or two configurations don't make one run.
   void check_unchanged(const StoredRequest& stored) {
     if (stored.frame.engine_commit != engine_commit()) {
-      refuse("--resume", request_.resume, "the run was begun by engine " + stored.frame.engine_commit + ", this is " + engine_commit(),
+      refuse("--resume", request_.resume,
+             "the run was begun by engine " + stored.frame.engine_commit + ", this is " + engine_commit(),
              "finish it with that build, or start a new run");
     }
     std::vector<std::pair<std::string, std::string>> cases;
@@ -207,7 +214,8 @@ class Execution {
       refuse("--resume", request_.resume, "the cases have changed since the run was begun", "start a new run");
     }
     const Json environment = capture_environment();
-    if (system_fingerprint(environment, stored.frame.device) != system_fingerprint(stored.frame.environment, stored.frame.device)) {
+    if (system_fingerprint(environment, stored.frame.device) !=
+        system_fingerprint(stored.frame.environment, stored.frame.device)) {
       refuse("--resume", request_.resume, "this machine is not the one the run was begun on",
              "resume it there, or start a new run");
     }
@@ -272,7 +280,8 @@ class Execution {
     try {
       History(request_.history, Database::Mode::write).record(run_, system_fingerprint(run_.environment, run_.device));
     } catch (const Error& error) {
-      for (const Violation& violation : error.violations()) fmt::print(stderr, "benchsuite: warning: {}\n", to_string(violation));
+      for (const Violation& violation : error.violations())
+        fmt::print(stderr, "benchsuite: warning: {}\n", to_string(violation));
       if (error.violations().empty()) fmt::print(stderr, "benchsuite: warning: {}\n", error.what());
       fmt::print(stderr, "benchsuite: warning: this run is not in the history\n");
     }
@@ -311,7 +320,8 @@ int verb_run(const RunRequest& given, const std::atomic<int>& signal) {
   } else {
     if (!request.suite.empty()) apply_suite(request, root);
     if (request.suite.empty() && !selects_something(request.selection)) {
-      refuse("--case", "", "nothing is selected", "name a case (benchsuite list shows all), a --case-file, a --tag or a --suite");
+      refuse("--case", "", "nothing is selected",
+             "name a case (benchsuite list shows all), a --case-file, a --tag or a --suite");
     }
   }
   std::vector<Violation> problems;

@@ -57,8 +57,8 @@ class Narrator {
       std::filesystem::create_directories(std::filesystem::path(plan_.log).parent_path(), ignored);
       log_ = EventLog(plan_.log);
     }
-    say("train  {}: tp {} x pp {} x dp {}, {} rank{} as {}, {}, {} steps of {} samples of {} tokens", model.name, layout.tp,
-        layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s", processes_ ? "processes" : "threads",
+    say("train  {}: tp {} x pp {} x dp {}, {} rank{} as {}, {}, {} steps of {} samples of {} tokens", model.name,
+        layout.tp, layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s", processes_ ? "processes" : "threads",
         name_of(layout.precision), plan_.steps, layout.global_batch, model.seq);
     say("data   {}: {} samples an epoch; {} windows that fill no batch and {} tokens that fill no window are dropped",
         plan_.data.path, run.data().samples_per_epoch(), run.data().dropped_windows(), run.data().dropped_tokens());
@@ -101,7 +101,8 @@ class Narrator {
       return say("done   {} steps, loss {:.6f}", outcome.steps_done, outcome.loss.back());
     }
     const char* why = signal == SIGTERM ? "terminated" : "interrupted";
-    if (plan_.checkpoint.dir.empty()) return say("{} after step {}; nothing was saved: no checkpoint.dir", why, outcome.steps_done);
+    if (plan_.checkpoint.dir.empty())
+      return say("{} after step {}; nothing was saved: no checkpoint.dir", why, outcome.steps_done);
     say("{} after step {}; go on with: benchsuite train --config {} --resume", why, outcome.steps_done, plan_.file);
   }
 
@@ -192,7 +193,8 @@ int train_as_process(const TrainRequest& request, const std::atomic<int>& signal
       const TrainingOutcome outcome = run.as_rank(world, rank);
       if (rank == 0) narrator.end(outcome, signal.load());
       // A signal may have reached some ranks only; the code is that of the one that was asked.
-      code = outcome.stopped && signal.load() == 0 ? static_cast<int>(kExitInterrupted) : exit_of(outcome, signal.load());
+      code =
+          outcome.stopped && signal.load() == 0 ? static_cast<int>(kExitInterrupted) : exit_of(outcome, signal.load());
     });
   } catch (const Error& error) {
     // Every process reads the same configuration; one of them tells what is wrong with it.
@@ -218,7 +220,8 @@ int verb_train(const TrainRequest& request, const std::atomic<int>& signal) {
 }
 
 void define_train(CLI::App& app, TrainRequest& request) {
-  CLI::App* verb = app.add_subcommand("train", "Train a small model for real on device cpu, with checkpoints and resume");
+  CLI::App* verb =
+      app.add_subcommand("train", "Train a small model for real on device cpu, with checkpoints and resume");
   verb->add_option("--config", request.config, "Training configuration (JSON); cases/train holds examples")
       ->type_name("FILE")
       ->required();
@@ -232,7 +235,8 @@ void define_train(CLI::App& app, TrainRequest& request) {
       "  benchsuite train --config cases/train/gpt_tiny.json\n"
       "  benchsuite train --config cases/train/gpt_tiny.json --resume\n"
       "  scripts/mpirun -n 4 train --config cases/train/gpt_tiny.json     (ranks as processes)\n"
-      "Exit codes: 0 trained to the end, 2 bad configuration, 3 the run broke, 130 interrupted, 143 terminated (after the\n"
+      "Exit codes: 0 trained to the end, 2 bad configuration, 3 the run broke, 130 interrupted, 143 terminated (after "
+      "the\n"
       "step was finished and a checkpoint written)");
 }
 

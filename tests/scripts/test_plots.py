@@ -7,7 +7,7 @@ import sys
 
 from harness import Harness, skip
 
-NAMES = ("timeline", "breakdown", "mfu", "memory", "scaling", "comparison")
+NAMES = ("timeline", "breakdown", "mfu", "memory", "scaling", "comparison", "loss")
 
 
 def main():
@@ -23,6 +23,7 @@ def main():
     twin.update(id="twice", tokens_per_s_per_gpu=0.9 * twin["tokens_per_s_per_gpu"], mfu=None, hfu=None)
     twin["layout"].update(dp=2, global_batch=2 * twin["layout"]["global_batch"])
     case["variants"] = case["variants"][:3] + [twin]
+    twin.update(loss=1.5, loss_curve=[5.0, None, 1.5])  # as if trained, with a step that was not finite
     (t.folder / "result.json").write_text(json.dumps(result))
     empty = dict(result, cases=[])
     (t.folder / "empty.json").write_text(json.dumps(empty))

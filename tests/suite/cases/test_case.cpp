@@ -118,7 +118,7 @@ TEST(Resolve, SetOverridesTheVariant) {
   json["variants"][1]["set"] = {{"layout.global_batch", 8}};
   const ResolvedCase resolved = resolve(json, {"layout.micro_batch=2"});
   EXPECT_EQ(resolved.variants[1].config.layout.micro_batches(), 4);
-  EXPECT_THAT(wrong_with(json, {"layout.global_batch=16"}), HasSubstr("same configuration as \"none\""));
+  EXPECT_EQ(resolve(json, {"layout.global_batch=16"}).variants.size(), 1u) << "now the same: measured once";
 }
 
 TEST(Resolve, UnknownKeysGetSuggestions) {
@@ -148,12 +148,15 @@ TEST(Resolve, ImpossibleLayoutsAreNamedOnce) {
                                                                            << wrong;
 }
 
-TEST(Resolve, EqualVariantsAreRefused) {
+TEST(Resolve, EqualVariantsAreRefusedButMergedUnderSet) {
   Json json = tiny_case("t");
   json["variants"].push_back({{"id", "again"}, {"title", "another name for the same"}});
   EXPECT_THAT(wrong_with(json, {}), AllOf(HasSubstr("again"), HasSubstr("same configuration as \"none\"")));
-  EXPECT_THAT(wrong_with(tiny_case("t"), {"layout.recompute={\"granularity\": \"none\"}"}),
-              AllOf(HasSubstr("--set"), HasSubstr("same configuration as \"none\"")));
+  const ResolvedCase merged = resolve(tiny_case("t"), {"layout.recompute={\"granularity\": \"none\"}"});
+  ASSERT_EQ(merged.variants.size(), 1u);
+  EXPECT_EQ(merged.variants[0].id, "none");
+  EXPECT_THAT(merged.variants[0].title, HasSubstr("under --set also full"));
+  EXPECT_EQ(merged.resolved["variants"].size(), 1u);
 }
 
 TEST(Hash, CoversPerformanceOnly) {

@@ -276,6 +276,32 @@ TEST(Verdict, ClaimsAreShownAndNeverGate) {
   EXPECT_EQ(check.explanation, "Inconsistent: 2 + 2 = 4.");
 }
 
+TEST(Verdict, AClaimIsNotSetAgainstAChangedConfiguration) {
+  const CheckResult check = judge(read(claim()), with_ratio(1), {"sim", false, false});
+  EXPECT_EQ(check.verdict, Verdict::shown);
+  EXPECT_EQ(check.target, 0.24);
+  EXPECT_FALSE(check.value) << "the claim is about the case as written";
+  EXPECT_THAT(check.explanation, HasSubstr("another configuration"));
+}
+
+TEST(Verdict, ChecksCarryTheStableIdAndTheTitle) {
+  const CheckResult check = judge(read(measurement()), with_ratio(1.3), {"sim", true, false});
+  EXPECT_EQ(check.id, "r");
+  EXPECT_EQ(check.title, "ratio");
+}
+
+TEST(Verdict, RatiosOfMeasuredStepsArePaired) {
+  // The machine slows down by half on the way; every pair has the ratio 1.3 all the same.
+  std::vector<VariantResult> variants = with_ratio(9);  // what the medians would give is another number
+  for (const double drift : {1.0, 1.0, 1.1, 1.4, 1.5, 1.5}) {
+    variants[0].step_samples_s.push_back(1.3 * drift);
+    variants[1].step_samples_s.push_back(drift);
+  }
+  EXPECT_DOUBLE_EQ(judge(read(measurement()), variants, {"cpu", true, false}).value.value(), 1.3);
+  variants[0].step_samples_s.resize(4);
+  EXPECT_EQ(judge(read(measurement()), variants, {"cpu", true, false}).value, 9) << "too few pairs: of the medians";
+}
+
 TEST(Verdict, ChangedConfigurationsKeepBoundsOnly) {
   EXPECT_EQ(judge(read(measurement()), with_ratio(9), {"sim", false}).verdict, Verdict::noref);
   EXPECT_EQ(judge(read(gate("g", "a.iteration_s", 0, 1)), with_ratio(9), {"sim", false}).verdict, Verdict::fail);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/device/sim/collective_model.h"
 #include "suite/hardware/measured_rows.h"
 #include "tests/suite/support.h"
 
@@ -116,6 +117,44 @@ TEST_F(HardwareVerb, FragmentOnStandardOutput) {
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(Json::parse(run.out)["kind"], "hardware fragment");
   EXPECT_THAT(run.err, HasSubstr("verdict: healthy"));
+}
+
+TEST_F(HardwareVerb, MergePutsAFragmentIntoAProfile) {
+  // Eight ranks, 20 us and 150 GB/s of busbw: t = 20 us + size 1.75 / 150 GB/s. The node's own profile says 230 GB/s.
+  const auto seconds = [](double size) { return 20e-6 + size * 1.75 / 150e9; };
+  std::string rows = "op,ranks,size,busbw\n";
+  for (std::int64_t size = 1 << 16; size <= std::int64_t{1} << 30; size *= 4) {
+    const auto bytes = static_cast<double>(size);
+    rows += "all_reduce,8," + std::to_string(size) + "," + std::to_string(bytes * 1.75 / seconds(bytes) / 1e9) + "\n";
+  }
+  write_text(file("rows.csv"), rows);
+  ASSERT_EQ(call({"calibrate", "--from", "csv", "rows.csv", "--out", "fragment.json"}).exit_code, 4) << "fitted, not judged";
+  const Finished valid = call({"validate", "fragment.json"});
+  EXPECT_EQ(valid.exit_code, 0);
+  EXPECT_THAT(valid.out, HasSubstr("(hardware fragment)"));
+  const Finished merged = call({"hardware", "merge", "dgx-a100-80g-4x100g", "fragment.json", "--out", "mine.json"});
+  ASSERT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_EQ(call({"validate", "mine.json"}).exit_code, 0);
+
+  const HardwareProfile mine = load_hardware(file("mine.json"));
+  EXPECT_EQ(mine.name, "mine");
+  EXPECT_EQ(mine.nics_per_node, 4) << "the rest is the base's, resolved";
+  const CollectiveSpan node{8, 1, 8, 1};
+  for (const double size : {1e6, 1e9})
+    EXPECT_NEAR(collective_time(mine, Collective::all_reduce, size, node).seconds / seconds(size), 1, 0.01);
+  const HardwareProfile base = load_hardware(root() + "/cases/hardware/dgx-a100-80g.json");
+  EXPECT_EQ(collective_time(mine, Collective::all_gather, 1e8, node).seconds,
+            collective_time(base, Collective::all_gather, 1e8, node).seconds);
+  EXPECT_THAT(mine.raw["sources"].dump(), HasSubstr("rows.csv"));
+
+  write_text(file("broken.json"), R"({"schema_version": 1, "kind": "hardware fragment", "hardware": null, "verdict": "none",
+    "sources": {}, "judgement": [], "nvlink": {"collectives": [{"op": "sort", "ranks": 1, "a": 1, "busbw": 0, "c": 0,
+    "source": "x", "rows": 5, "fit_error": {"median": 0, "p90": 0}}]}})");
+  const Finished broken = call({"validate", "broken.json"});
+  EXPECT_EQ(broken.exit_code, 2);
+  for (const char* word : {"op = \"sort\"", "ranks = 1", "busbw = 0", "not a key of \"sources\""})
+    EXPECT_THAT(broken.out, HasSubstr(word));
+  EXPECT_EQ(call({"hardware", "merge", "dgx-h100", "mine.json", "--out", "x.json"}).exit_code, 2) << "no fragment";
 }
 
 TEST_F(HardwareVerb, ListAndShow) {

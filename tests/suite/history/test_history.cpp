@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "suite/history/history.h"
-#include "suite/history/trend.h"
+#include "suite/history/trend_page.h"
 #include "tests/suite/support.h"
 
 namespace benchsuite {
@@ -141,6 +141,60 @@ TEST_F(HistoryFile, AHundredThousandRowsAnswerAtOnce) {
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_GE(found.size(), 40u);
   EXPECT_LT(ms, 200) << "takes about a millisecond on a quiet machine";
+}
+
+/// Ten runs, a jump by 20 % before the sixth, and one of another case hash.
+std::vector<HistoryRow> jumping_rows() {
+  std::vector<HistoryRow> rows;
+  for (int i = 0; i < 11; ++i) {
+    HistoryRow row;
+    row.run_id = "run" + std::to_string(i);
+    row.started = "2026-01-" + std::to_string(10 + i);
+    row.commit = "c" + std::to_string(i);
+    row.case_id = "<tiny>";
+    row.variant = "plain";
+    row.metric = "iteration_s";
+    row.unit = "s";
+    row.device = "sim";
+    row.system = "sim";
+    row.case_hash = i == 10 ? "h2" : "h1";
+    row.value = (i < 5 ? 1.0 : 1.2) + 0.001 * (i % 2);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::size_t count_of(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+TEST(TrendPage, DrawsRunsMedianBandAndChanges) {
+  const std::string page = trend_page(lines_of(jumping_rows()));
+  EXPECT_EQ(count_of(page, "<path class=\"dot"), 11u) << "a dot a run";
+  EXPECT_EQ(count_of(page, "<path class=moved"), 1u) << "the level changes once";
+  EXPECT_EQ(count_of(page, "<path class=other"), 1u) << "another case, another series";
+  EXPECT_EQ(count_of(page, "<path class=band"), 3u) << "one a level and series: no band crosses a change";
+  EXPECT_EQ(count_of(page, "<path class=mid"), 3u);
+  EXPECT_THAT(page, HasSubstr("level changed by +20"));
+  EXPECT_THAT(page, HasSubstr("at run5 (engine c4 before, c5 from there on)"));
+  EXPECT_THAT(page, HasSubstr("the case changed, h1 to h2"));
+  EXPECT_EQ(page.find("<tiny>"), std::string::npos) << "escaped";
+  for (const char* word : {"<script", "http://", "https://", "src=", "nan", "inf"})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+}
+
+TEST(TrendPage, TheFirstDotStandsLeftAndTheLargestOnTop) {
+  std::vector<HistoryRow> rows = jumping_rows();
+  rows.resize(2);
+  rows[1].value = 2;
+  rows[1].case_hash = "h2";  // two series of one run: no band above a value but the effect floor's
+  const std::string page = trend_page(lines_of(rows));
+  EXPECT_THAT(page, HasSubstr("d=\"M0.0 "));
+  EXPECT_THAT(page, HasSubstr("d=\"M1000.0 "));
+  // Values 1 and 2 with bands of 1 %: 0.99 to 2.02 is 260 high, so 2 stands at (2.02 - 2) / 1.03 x 260.
+  EXPECT_THAT(page, HasSubstr("M1000.0 5.0h0"));
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ TEST(Bubble, EqualStagesAreTheFormulaAlone) {
   // F = 10, B = 20: 3 (F + B) = 90 long, 60 of work: each rank waits 30 = 1/2 of 60.
   const auto parts = bubble_parts(kTwoStages, {role(10, 20, 90), role(10, 20, 70)}, {0, 1}, 30e-12);
   EXPECT_DOUBLE_EQ(seconds(parts, "formula"), 30);
-  for (const char* name : {"unequal stages", "transfers", "exposed transfers", "end of the step", "rest"}) EXPECT_EQ(seconds(parts, name), 0) << name;
+  for (const char* name : {"unequal stages", "transfers", "exposed transfers", "launches", "end of the step", "rest"})
+    EXPECT_EQ(seconds(parts, name), 0) << name;
 }
 
 TEST(Bubble, AHeavyLastStageIsUnequalStages) {
@@ -73,6 +74,16 @@ TEST(Bubble, TransfersThatComputeWaitsForAreTakenOff) {
   first.passes.exposed = 4;
   const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 27e-12);
   EXPECT_DOUBLE_EQ(seconds(parts, "exposed transfers"), -3);
+  EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
+}
+
+TEST(Bubble, LaunchesAreAPartOfTheirOwn) {
+  RoleMetrics first = role(10, 20, 97), last = role(10, 20, 77);
+  first.passes.launches = 6;
+  last.passes.launches = 8;
+  last.ranks = 3;
+  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 37.5e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "launches"), (6 + 3 * 8) / 4.0) << "mean over the ranks";
   EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
 }
 

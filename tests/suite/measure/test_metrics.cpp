@@ -87,6 +87,28 @@ TEST(Metrics, ComputePhasesAndFills) {
   EXPECT_EQ(m.busy, 40);
 }
 
+TEST(Metrics, WaitingForTheHostsLaunchAlone) {
+  // compute 0..10. Its successor could run at 10 but is launched at 14. The next waits for a gather: launched at 30, though
+  // it could have gone at 24; its peers come at 33, it ends at 40; the op itself is launched at 45.
+  Recording r;
+  const auto wait_for = [&](OpId id) {
+    Op& op = r.program.ops.back();
+    op.first_wait = static_cast<std::uint32_t>(r.program.waits.size());
+    op.wait_count = 1;
+    r.program.waits.push_back(id);
+  };
+  r.compute(Phase::forward, 0, 10, 0, 0);
+  r.op(OpKind::gemm, StreamKind::compute, Phase::forward, {14, 14, 24}, 0, 0).shape = r.shape(OpKind::gemm, 0);
+  wait_for(0);
+  r.transfer(OpKind::all_gather, StreamKind::tensor, Phase::forward, {30, 33, 40}, 1000);
+  wait_for(1);
+  r.op(OpKind::gemm, StreamKind::compute, Phase::forward, {45, 45, 50}, 0, 0).shape = r.shape(OpKind::gemm, 0);
+  wait_for(2);
+  const RankMetrics m = measure_rank(r.program, r.timeline, 60);
+  EXPECT_EQ(m.passes.launches, (14 - 10) + (30 - 24) + (45 - 40)) << "not the peers' 30..33, nor what follows the passes";
+  EXPECT_EQ(part(m.breakdown, Category::bubble), 4 + 9 + 5 + 10);
+}
+
 TEST(Metrics, ExposedHiddenAndWaiting) {
   // compute 0..10, 30..40. All-gather: arrives at 5, members complete at 12, ends at 34.
   // 10..12 waits (bubble, yet resident), 12..30 exposed, 30..34 hidden.

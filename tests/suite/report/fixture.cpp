@@ -263,7 +263,8 @@ void judge(CaseResult& result) {
     const std::string full = std::string("full_") + m, selective = std::string("selective_") + m;
     CheckResult ratio = check("", "", "measurement", of(full.c_str()).iteration_s / of(selective.c_str()).iteration_s,
                               "x", Verdict::pass);
-    ratio.id = "step-time ratio full/selective, " + std::string(m);
+    ratio.id = "ratio_" + std::string(m);
+    ratio.title = "step-time ratio full/selective, " + std::string(m);
     ratio.metric = full + ".iteration_s / " + selective + ".iteration_s";
     ratio.pass_low = 1.2;
     ratio.pass_high = 1.4;

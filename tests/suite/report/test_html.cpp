@@ -263,6 +263,31 @@ TEST(Html, TableOfMeasuredAgainstExpected) {
   EXPECT_NE(page.find("<td>2<td>9.80 %<td"), std::string::npos);  // n: the fewer of the two; (1.1 - 1.0) / 1.02
 }
 
+TEST(Html, DefinitionsStandOpen) {
+  // On paper and without script nobody opens anything: the formulas are in no <details> that is closed.
+  const std::string page = html_report(synthetic_run());
+  const std::size_t at = page.find("<h3>How the numbers are made");
+  ASSERT_NE(at, std::string::npos);
+  for (const html::NumberDefinition& definition : html::number_definitions())
+    EXPECT_NE(page.find(html_escape(definition.formula), at), std::string::npos) << definition.key;
+  const std::string before = page.substr(0, at);
+  const auto count = [&](const std::string& word) {
+    std::size_t found = 0;
+    for (std::size_t i = before.find(word); i != std::string::npos; i = before.find(word, i + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<details"), count("</details>"));
+}
+
+TEST(Html, ChecksShowTheirTitlesAndKeepTheirIds) {
+  benchsuite::Run run = synthetic_run();
+  run.cases[0].checks[0].id = "stable_id_of_it";
+  run.cases[0].checks[0].title = "what people read";
+  const std::string page = html_report(run);
+  EXPECT_NE(page.find("what people read"), std::string::npos);
+  EXPECT_NE(html::number_data(run).find("stable_id_of_it"), std::string::npos);
+}
+
 TEST(Html, TellsTheStoryInOrder) {
   const std::string page = html_report(synthetic_run());
   std::size_t at = 0;

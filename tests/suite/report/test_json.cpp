@@ -62,9 +62,12 @@ TEST(ResultJson, RoundTripKeepsEveryField) {
   EXPECT_EQ(back.cases[0].variants[3].communication[0].expected_bytes, -1);
   EXPECT_EQ(back.cases[0].variants[3].stages[0].memory.saved_formula_bytes, -1);
   ASSERT_EQ(back.cases[0].checks.size(), run.cases[0].checks.size());
+  EXPECT_NE(back.cases[0].checks[0].title, "") << "the fixture has one";
   for (std::size_t i = 0; i < run.cases[0].checks.size(); ++i) {
     const CheckResult& x = run.cases[0].checks[i];
     const CheckResult& y = back.cases[0].checks[i];
+    EXPECT_EQ(y.id, x.id);
+    EXPECT_EQ(y.title, x.title);
     EXPECT_EQ(y.verdict, x.verdict);
     EXPECT_EQ(y.value, x.value);
     EXPECT_EQ(y.pass_low, x.pass_low);

@@ -142,6 +142,63 @@ TEST_F(Suites, OnlySomeVariants) {
   EXPECT_EQ(call({"run", "--case", "a", "--variant", "nope"}).exit_code, 4);
 }
 
+TEST_F(Suites, ASetThatSomeVariantsCanNotBear) {
+  add_case("a", {"s"}, true, 4);  // "b3" has 12 samples a step, which 8 doesn't divide
+  const std::vector<std::string> set = {"--set", "layout.micro_batch=8", "--set", "layout.pp=1"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), set.begin(), set.end());
+    return call(arguments);
+  };
+  const Finished all = with({"run", "--case", "a"});
+  EXPECT_EQ(all.exit_code, 2);
+  EXPECT_THAT(all.err, HasSubstr("--set: variants = none, full, b3: can't be had with it; choose others by --variant GLOB; it suits b2"));
+  EXPECT_EQ(with({"run", "--case", "a", "--variant", "b2", "--out", "r"}).exit_code, 0);
+  ASSERT_EQ(result("r")["cases"][0]["variants"].size(), 1u);
+  EXPECT_EQ(with({"run", "--case", "a", "--variant", "b*"}).exit_code, 2) << "one that was asked for breaks";
+}
+
+TEST_F(Suites, VariantsThatASetMakesEqualAreMeasuredOnce) {
+  add_case("a", {"s"}, true);
+  const Finished run = call({"run", "--case", "a", "--set", R"(layout.recompute={"granularity":"none"})", "--out", "r"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const Json entry = result("r")["cases"][0];
+  ASSERT_EQ(entry["variants"].size(), 1u);
+  EXPECT_EQ(entry["variants"][0]["title"], "none; under --set also full");
+  EXPECT_EQ(entry["waterfall"].size(), 0u);
+  EXPECT_EQ(entry["checks"][1]["verdict"], "NOREF") << "its variant is another one now";
+}
+
+TEST_F(Suites, RepeatsReachEveryRendering) {
+  add_case("a", {"s"}, true);
+  const Finished run =
+      call({"run", "--case", "a", "--repeat", "3", "--format", "md,html,junit,csv", "--out", "r"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("none: median of n = 3 steps, spread 0 (equal)"));
+  const Json variant = result("r")["cases"][0]["variants"][0];
+  EXPECT_EQ(variant["step_samples_s"], Json::array({variant["iteration_s"], variant["iteration_s"], variant["iteration_s"]}));
+  EXPECT_EQ(variant["step_statistics"]["n"], 3);
+  EXPECT_EQ(variant["step_statistics"]["spread"], 0);
+  EXPECT_EQ(variant["step_statistics"]["median_s"], variant["iteration_s"]);
+  EXPECT_THAT(read_text(file("r/report.md")), HasSubstr("| 3 | exact |"));
+  EXPECT_THAT(read_text(file("r/report.html")), HasSubstr("median of 3"));
+  EXPECT_THAT(read_text(file("r/junit.xml")), HasSubstr(", n = 3, spread 0"));
+  EXPECT_THAT(read_text(file("r/report.csv")), testing::AllOf(HasSubstr("step_samples,3,1"), HasSubstr("step.2,")));
+  EXPECT_THAT(run.out + run.err, HasSubstr("--repeat 3")) << "the reproduce line";
+  EXPECT_EQ(call({"run", "--case", "a", "--repeat", "0"}).exit_code, 2);
+}
+
+TEST_F(Suites, PredictedAgainstMeasuredIsDecided) {
+  add_case("a", {"s"}, true);
+  ASSERT_EQ(call({"run", "--case", "a", "--out", "sim"}).exit_code, 0);
+  ASSERT_EQ(call({"run", "--case", "a", "--device", "cpu", "--repeat", "2", "--out", "cpu"}).exit_code, 0);
+  EXPECT_EQ(result("cpu")["cases"][0]["variants"][0]["step_statistics"]["n"], 16);
+  const Finished compared = call({"compare", "sim", "cpu"});
+  EXPECT_EQ(compared.out.find("UNDECIDED"), std::string::npos) << compared.out;
+  EXPECT_THAT(compared.out, HasSubstr("WORSE: iteration_s")) << "ideal hardware is faster than this one";
+  const Finished ratio = call({"compare", "cpu", "--from", "full", "--to", "none"});
+  EXPECT_THAT(ratio.out, HasSubstr("16 pairs")) << ratio.out;
+}
+
 TEST_F(Suites, HistoryIsKeptUnlessItCanNot) {
   add_case("a", {"s"}, true);
   ASSERT_EQ(call({"run", "--case", "a", "--out", "r1"}).exit_code, 0);

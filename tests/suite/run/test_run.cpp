@@ -9,9 +9,12 @@
 #include <thread>
 
 #include "suite/expectations/verdict.h"
+#include "suite/measure/repeats.h"
 #include "suite/measure/runner.h"
+#include "suite/measure/train_variant.h"
 #include "suite/results/outcome.h"
 #include "suite/results/run_files.h"
+#include "suite/results/statistics.h"
 #include "tests/suite/support.h"
 
 namespace benchsuite {
@@ -113,6 +116,72 @@ TEST(Runner, OptionsReachTheEngine) {
   };
   run_variant("tiny", resolved.variants[0], options, nullptr);
   EXPECT_TRUE(seen);
+}
+
+TEST(Runner, RepeatsOfAnExactDeviceAreEqualSamples) {
+  std::atomic<int> calls{0};
+  RunOptions options = with([&](const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& given) {
+    ++calls;
+    return count_samples(config, hardware, given);
+  });
+  options.repeat = 3;
+  int finished = 0;
+  const auto results = run(tiny(), options, &finished);
+  EXPECT_EQ(calls, 18);
+  EXPECT_EQ(finished, 6) << "a variant is told once, after its last round";
+  for (const VariantResult& result : results) {
+    EXPECT_EQ(result.step_samples_s, std::vector<double>(3, result.iteration_s));
+    EXPECT_EQ(result.iteration_s, result.layout["global_batch"].get<double>());
+  }
+  options.repeat = 1;
+  EXPECT_TRUE(run(tiny(), options)[0].step_samples_s.empty()) << "one replay is no sample of anything";
+}
+
+TEST(Runner, AnExactDeviceThatDiffersFromItselfIsAnError) {
+  std::atomic<int> calls{0};
+  RunOptions options = with([&](const TrainConfig&, const HardwareProfile&, const SimulateOptions&) {
+    VariantResult result;
+    result.step = ++calls;
+    result.iteration_s = 1;
+    return result;
+  });
+  options.repeat = 2;
+  const VariantResult result = run(tiny(), options)[0];
+  EXPECT_EQ(result.status, Status::error);
+  EXPECT_EQ(result.reason_code, "NOT_REPRODUCIBLE");
+}
+
+TEST(Runner, MeasuredRoundsPoolTheirSamples) {
+  VariantResult all = variant_result("a", 2), again = variant_result("a", 4);
+  all.tokens_per_s_per_gpu = 100;
+  all.step_samples_s = {1, 2, 3};
+  again.step_samples_s = {4, 4};
+  all.loss_curve = again.loss_curve = {5.0, 4.0};
+  add_round(all, VariantResult(again), Device::cpu);
+  EXPECT_EQ(all.step_samples_s, (std::vector<double>{1, 2, 3, 4, 4}));
+  EXPECT_EQ(all.iteration_s, 3) << "the median of all";
+  EXPECT_EQ(all.step, 3'000'000'000'000);
+  EXPECT_DOUBLE_EQ(all.tokens_per_s_per_gpu, 100 * 2.0 / 3);
+  again.loss_curve = {5.0, 4.5};
+  add_round(all, std::move(again), Device::cpu);
+  EXPECT_EQ(all.reason_code, "NOT_REPRODUCIBLE");
+}
+
+TEST(Runner, WhatIsMeasuredHasTheMachineToItself) {
+  // Training on device cpu: one variant after another whatever the number of threads, with samples for each.
+  std::vector<Violation> problems;
+  const ResolvedCase resolved =
+      resolve_case(read_case(tiny_case("tiny"), "c.json", problems), {}, DataRoot(BENCHSUITE_SOURCE_DIR), problems);
+  ASSERT_TRUE(problems.empty());
+  RunOptions options;
+  options.device = Device::cpu;
+  options.repeat = 2;
+  for (const VariantResult& result : run(resolved, options)) {
+    ASSERT_EQ(result.status, Status::pass) << result.reason;
+    EXPECT_EQ(result.step_samples_s.size(), 2 * (result.loss_curve.size() - kWarmUpSteps));
+    EXPECT_GE(result.step_samples_s.size(), kEnoughSamples) << "so that compare can decide";
+    EXPECT_EQ(result.iteration_s, median(result.step_samples_s));
+  }
 }
 
 TEST(Runner, OtherDevicesSkipWithAReason) {
