@@ -50,8 +50,8 @@ __global__ void update(const ChunkTable<UpdateItem> table, AdamwScalars scalars)
       first.v[i] = rates.beta1 * first.v[i] + (1.0f - rates.beta1) * g;
       second.v[i] = rates.beta2 * second.v[i] + (1.0f - rates.beta2) * g * g;
       const float before = master.v[i];
-      master.v[i] = before - rates.decay * before -
-                    rates.rate * first.v[i] / (sqrtf(second.v[i]) * rates.correction + rates.eps);
+      master.v[i] =
+          before - rates.decay * before - rates.rate * first.v[i] / (sqrtf(second.v[i]) * rates.correction + rates.eps);
     }
     store8(tensor.master + offset, master, left, wide);
     store8(tensor.first_moment + offset, first, left, wide);
@@ -67,11 +67,13 @@ void adamw(std::span<const AdamwTensor> tensors, DType gradient, DType parameter
   with_type(gradient, [&](auto gradient_type) {
     with_type(parameter, [&](auto parameter_type) {
       ChunkLauncher<UpdateItem> launcher([&](const ChunkTable<UpdateItem>& table, unsigned chunks) {
-        launch(update<decltype(gradient_type), decltype(parameter_type)>, chunks, kChunkThreads, stream, table, scalars);
+        launch(update<decltype(gradient_type), decltype(parameter_type)>, chunks, kChunkThreads, stream, table,
+               scalars);
       });
       for (const AdamwTensor& tensor : tensors) {
-        launcher.add({tensor, wide_access(1, tensor.count, {tensor.gradient, tensor.master, tensor.first_moment,
-                                                            tensor.second_moment, tensor.parameter})},
+        launcher.add({tensor, wide_access(1, tensor.count,
+                                          {tensor.gradient, tensor.master, tensor.first_moment, tensor.second_moment,
+                                           tensor.parameter})},
                      tensor.count);
       }
       launcher.finish();
@@ -92,9 +94,8 @@ void adamw(const KernelCall& call) {
   if (writes_parameters) {
     with_type(call.shape.out_dtype, [&](auto type) { tensor.parameter = call.operand<decltype(type)>(6, n); });
   }
-  const AdamwScalars scalars{.step = call.operand<const float>(1, 5),
-                             .clip = call.operand<const float>(2, 2),
-                             .weight_decay = call.scalar(0)};
+  const AdamwScalars scalars{
+      .step = call.operand<const float>(1, 5), .clip = call.operand<const float>(2, 2), .weight_decay = call.scalar(0)};
   adamw({&tensor, 1}, call.shape.dtype, call.shape.out_dtype, scalars, call.stream);
 }
 

@@ -1,6 +1,6 @@
-// The memory-bound part of unfused attention in one pass each way: scale, causal mask, softmax and dropout between the two
-// batched products (as Megatron-LM's fused scaled masked softmax, with the dropout beside it). It serves fused attention
-// ops where no library kernel computes them.
+// The memory-bound part of unfused attention in one pass each way: scale, causal mask, softmax and dropout between the
+// two batched products (as Megatron-LM's fused scaled masked softmax, with the dropout beside it). It serves fused
+// attention ops where no library kernel computes them.
 //
 // Matrices are [b, a, s, s], row-major, rows of keys; dtypes of input and output are {fp32, fp32}, {bf16, bf16} or
 // {fp32, bf16}. Where both have one dtype the output may lie in the place of its input. The dropout mask is that of op
@@ -27,14 +27,14 @@ struct AttentionSoftmax {
   std::int32_t layer = -1;                ///< global layer of the mask
 };
 
-/// dropped = dropout(softmax(mask(scale scores))); lse [b, a, s] fp32 = log sum exp of the masked, scaled scores (may be
-/// null). `scores` = Q K^T, not yet scaled.
+/// dropped = dropout(softmax(mask(scale scores))); lse [b, a, s] fp32 = log sum exp of the masked, scaled scores (may
+/// be null). `scores` = Q K^T, not yet scaled.
 void attention_softmax(const AttentionSoftmax& what, const void* scores, void* dropped, float* lse,
                        cudaStream_t stream);
 
 /// From the scores (made again, not yet scaled), the row's lse and dP, the gradient of the dropped-out probabilities:
-/// dropped as above (for dV), and dS = P (dP mask - rowsum(P mask dP)), the gradient of the *scaled* scores: the products
-/// that make dQ and dK carry the scale.
+/// dropped as above (for dV), and dS = P (dP mask - rowsum(P mask dP)), the gradient of the *scaled* scores: the
+/// products that make dQ and dK carry the scale.
 void attention_softmax_backward(const AttentionSoftmax& what, const void* scores, const float* lse,
                                 const void* dprobabilities, void* dropped, void* dscores, cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// Several tensors in one launch: a table of them travels as a kernel parameter, and each block takes one chunk of one tensor.
+// Several tensors in one launch: a table of them travels as a kernel parameter, and each block takes one chunk of one
+// tensor.
 #pragma once
 
 #include <functional>

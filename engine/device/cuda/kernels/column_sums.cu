@@ -52,7 +52,8 @@ __global__ void add_rows(const float* partial, std::int64_t count, std::int64_t 
   double sum = 0;
   if (column < cols) {
 #pragma unroll 4
-    for (std::int64_t row = at_once; row < count; row += kRowsAtOnce) sum += static_cast<double>(partial[row * stride + column]);
+    for (std::int64_t row = at_once; row < count; row += kRowsAtOnce)
+      sum += static_cast<double>(partial[row * stride + column]);
   }
   shared[at_once][lane] = sum;
   __syncthreads();

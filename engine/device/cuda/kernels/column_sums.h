@@ -10,8 +10,8 @@
 
 namespace benchsuite::cuda {
 
-/// accumulator[cols] += sum over `count` rows of partial [count, stride], whose first `cols` columns count. The accumulator is
-/// fp32 or bf16, rounded once.
+/// accumulator[cols] += sum over `count` rows of partial [count, stride], whose first `cols` columns count. The
+/// accumulator is fp32 or bf16, rounded once.
 void add_partial_rows(const float* partial, std::int64_t count, std::int64_t stride, std::int64_t cols, DType type,
                       void* accumulator, cudaStream_t stream);
 

@@ -59,7 +59,8 @@ void copy_parts(const KernelCall& call, std::size_t first, std::size_t parts, Ma
     launcher.add(copy, count);
     at += count;
   }
-  CHECK(at == call.dim(0)) << name_of(call.shape.kind) << ": parts have " << at << " elements, the whole " << call.dim(0);
+  CHECK(at == call.dim(0)) << name_of(call.shape.kind) << ": parts have " << at << " elements, the whole "
+                           << call.dim(0);
   launcher.finish();
 }
 

@@ -1,5 +1,5 @@
-// Vocabulary-parallel cross-entropy (Shoeybi et al. 2019, section 3): between these ops stand all-reduces of the row maximum (max), of
-// the label's logit and of the sum of exponentials (sum). All in fp32; a row of logits a block.
+// Vocabulary-parallel cross-entropy (Shoeybi et al. 2019, section 3): between these ops stand all-reduces of the row
+// maximum (max), of the label's logit and of the sum of exponentials (sum). All in fp32; a row of logits a block.
 #include "engine/device/cuda/kernels/kernels.h"
 #include "engine/device/cuda/kernels/pack_grid.h"
 #include "engine/device/cuda/kernels/rows.h"
@@ -30,8 +30,8 @@ __global__ void row_maximum(Logits p, const float* logits, float* row_max) {
   if (threadIdx.x == 0) row_max[blockIdx.x] = most;
 }
 
-__global__ void exponentials(Logits p, float* logits, const float* row_max, const std::int32_t* labels, float* predicted,
-                             float* sum_exp) {
+__global__ void exponentials(Logits p, float* logits, const float* row_max, const std::int32_t* labels,
+                             float* predicted, float* sum_exp) {
   __shared__ float shared[1][kMaxWarps];
   float* row = logits + static_cast<std::int64_t>(blockIdx.x) * p.cols;
   const float most = row_max[blockIdx.x];
@@ -76,7 +76,8 @@ __global__ void probabilities_and_loss(Logits p, int tokens, float scale, float*
   if (threadIdx.x == 0) loss[0] += static_cast<float>(static_cast<double>(scale) * total);
 }
 
-__global__ void gradient(PackGrid grid, std::int64_t first_col, float scale, float* softmax, const std::int32_t* labels) {
+__global__ void gradient(PackGrid grid, std::int64_t first_col, float scale, float* softmax,
+                         const std::int32_t* labels) {
   const PackPlace at = grid.place();
   if (at.left <= 0) return;
   const std::int64_t label = labels[at.row] - first_col;

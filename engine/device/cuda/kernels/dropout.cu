@@ -9,8 +9,8 @@
 namespace benchsuite::cuda {
 namespace {
 
-/// Which (sample, position, channel) an element of the operand has. A row is [cols] of [s_, b, cols], or the keys [s] of
-/// probabilities [b, a, s, s].
+/// Which (sample, position, channel) an element of the operand has. A row is [cols] of [s_, b, cols], or the keys [s]
+/// of probabilities [b, a, s, s].
 struct MaskRows {
   std::int64_t rows, cols;
   std::int64_t s, heads;  ///< probabilities only; heads = 0: not probabilities
@@ -142,7 +142,8 @@ void bias_dropout_add(const KernelCall& call) {
     std::uint8_t* stored = stored_mask(call, 5);
     const PackGrid grid(rows.rows, rows.cols, wide_access(rows.rows, rows.cols, {x, bias, residual, y, stored}));
     if (grid.empty()) return;
-    launch(bias_drop_add<T>, grid.blocks(), grid.threads(), call.stream, grid, rows, mask, x, bias, residual, y, stored);
+    launch(bias_drop_add<T>, grid.blocks(), grid.threads(), call.stream, grid, rows, mask, x, bias, residual, y,
+           stored);
   });
 }
 

@@ -11,7 +11,8 @@ namespace benchsuite::cuda {
 /// body(T{}) where T is the element type of `type`.
 template <class Body>
 void with_type(DType type, Body body) {
-  CHECK(type == DType::fp32 || type == DType::bf16) << "device cuda computes in fp32 and bf16, not in " << name_of(type);
+  CHECK(type == DType::fp32 || type == DType::bf16)
+      << "device cuda computes in fp32 and bf16, not in " << name_of(type);
   if (type == DType::bf16) {
     body(__nv_bfloat16{});
   } else {
@@ -22,9 +23,9 @@ void with_type(DType type, Body body) {
 /// The same for an op whose inputs and output have one type.
 template <class Body>
 void with_one_type(const KernelCall& call, Body body) {
-  CHECK(call.shape.dtype == call.shape.out_dtype) << name_of(call.shape.kind) << " on device cuda from "
-                                                  << name_of(call.shape.dtype) << " to "
-                                                  << name_of(call.shape.out_dtype);
+  CHECK(call.shape.dtype == call.shape.out_dtype)
+      << name_of(call.shape.kind) << " on device cuda from " << name_of(call.shape.dtype) << " to "
+      << name_of(call.shape.out_dtype);
   with_type(call.shape.dtype, body);
 }
 

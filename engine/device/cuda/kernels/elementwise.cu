@@ -1,7 +1,7 @@
 // Ops whose result at a place depends on their inputs at that place and on a bias: one pack of eight elements a thread.
 #include "engine/device/cuda/kernels/dtypes.h"
-#include "engine/device/cuda/kernels/pack_grid.h"
 #include "engine/device/cuda/kernels/kernels.h"
+#include "engine/device/cuda/kernels/pack_grid.h"
 #include "engine/device/cuda/launch.h"
 
 namespace benchsuite::cuda {
@@ -142,9 +142,7 @@ void add(const KernelCall& call) { run_flat(call, Add{}, call.dim(0)); }
 
 void cast(const KernelCall& call) {
   with_type(call.shape.dtype, [&](auto in) {
-    with_type(call.shape.out_dtype, [&](auto out) {
-      run<decltype(in), decltype(out)>(call, Same{}, 1, call.dim(0));
-    });
+    with_type(call.shape.out_dtype, [&](auto out) { run<decltype(in), decltype(out)>(call, Same{}, 1, call.dim(0)); });
   });
 }
 

@@ -127,8 +127,8 @@ void sum_squares(const KernelCall& call) {
     using T = decltype(type);
     bool first = true;
     ChunkLauncher<SquaresItem<T>> launcher([&](const ChunkTable<SquaresItem<T>>& table, unsigned chunks) {
-      launch(sum_chunks<T>, blocks, kChunkThreads, call.stream, table, chunks, static_cast<double>(call.scalar(0)), first,
-             parts);
+      launch(sum_chunks<T>, blocks, kChunkThreads, call.stream, table, chunks, static_cast<double>(call.scalar(0)),
+             first, parts);
       first = false;
     });
     std::int64_t elements = 0;

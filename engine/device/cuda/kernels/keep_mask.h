@@ -20,9 +20,11 @@ struct KeepMask {
   KeepMask() = default;
   KeepMask(const std::int32_t* sample_indices, std::int64_t batch, std::int32_t layer, std::int64_t site,
            float probability)
-      : samples(sample_indices), b(narrow<int>(batch)),
+      : samples(sample_indices),
+        b(narrow<int>(batch)),
         layer_and_site(static_cast<std::uint32_t>(layer + 1) * 256u + static_cast<std::uint32_t>(site)),
-        p(probability), scale(1.0f / (1.0f - probability)) {
+        p(probability),
+        scale(1.0f / (1.0f - probability)) {
     CHECK(p >= 0 && p < 1) << "dropout probability " << p;
     CHECK(site >= 0 && site < 256) << "dropout site " << site;
   }
@@ -30,8 +32,8 @@ struct KeepMask {
   /// `scale` where (batch, position, channel + i) is kept, else 0.
   __device__ Eight factors(int batch, std::int64_t position, std::int64_t channel) const {
     if (p == 0) return {{1, 1, 1, 1, 1, 1, 1, 1}};  // nothing to draw
-    const std::uint64_t key = std::uint64_t{static_cast<std::uint32_t>(samples[b])} << 32 |
-                              static_cast<std::uint32_t>(samples[b + 1]);
+    const std::uint64_t key =
+        std::uint64_t{static_cast<std::uint32_t>(samples[b])} << 32 | static_cast<std::uint32_t>(samples[b + 1]);
     const auto sample = static_cast<std::uint32_t>(samples[batch]);
     const auto first = static_cast<std::uint32_t>(channel / 4);
     const auto skipped = static_cast<unsigned>(channel % 4);

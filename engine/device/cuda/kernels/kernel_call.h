@@ -18,7 +18,7 @@ struct KernelCall {
   const OpShape& shape;
   std::span<const std::span<std::byte>> operands;  ///< device addresses; never read by the host
   std::int32_t layer = -1;                         ///< global layer, -1: none; part of a dropout mask's counter
-  std::span<std::byte> workspace;                  ///< at least workspace_bytes(shape), 256-byte aligned, of any content
+  std::span<std::byte> workspace;  ///< at least workspace_bytes(shape), 256-byte aligned, of any content
   cudaStream_t stream = nullptr;
 
   std::int64_t dim(std::size_t index) const { return shape.dims[index]; }
@@ -41,8 +41,8 @@ struct KernelCall {
   template <class T>
   T* operand(std::size_t index, std::int64_t elements) const {
     CHECK(bytes(index) == static_cast<std::uint64_t>(elements) * sizeof(T))
-        << name_of(shape.kind) << " operand " << index << " has " << bytes(index) << " bytes, not " << elements
-        << " x " << sizeof(T);
+        << name_of(shape.kind) << " operand " << index << " has " << bytes(index) << " bytes, not " << elements << " x "
+        << sizeof(T);
     return reinterpret_cast<T*>(operands[index].data());
   }
   /// The workspace as `elements` values of T.

@@ -1,7 +1,8 @@
 // LayerNorm and RMSNorm backwards: dx row by row, and on the way the sums over rows for gamma and beta.
 //
-// Each block takes rows blockIdx.x, + gridDim.x, ... and sums dgamma and dbeta of its columns in registers (or, where rows are too
-// long for that, in its own rows of the workspace); column_sums.h adds the blocks' sums up. So dy and x are read once.
+// Each block takes rows blockIdx.x, + gridDim.x, ... and sums dgamma and dbeta of its columns in registers (or, where
+// rows are too long for that, in its own rows of the workspace); column_sums.h adds the blocks' sums up. So dy and x
+// are read once.
 #include <algorithm>
 #include <type_traits>
 

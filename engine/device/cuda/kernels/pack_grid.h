@@ -19,8 +19,10 @@ struct PackGrid {
   bool wide;  ///< see vectors.h
 
   PackGrid(std::int64_t rows, std::int64_t columns, bool wide_rows)
-      : cols(columns), packs_in_row(narrow<unsigned>(div_ceil<std::int64_t>(columns, kPack))),
-        packs(narrow<unsigned>(rows * packs_in_row)), wide(wide_rows) {}
+      : cols(columns),
+        packs_in_row(narrow<unsigned>(div_ceil<std::int64_t>(columns, kPack))),
+        packs(narrow<unsigned>(rows * packs_in_row)),
+        wide(wide_rows) {}
 
   bool empty() const { return packs == 0; }
   unsigned threads() const { return packs < 256 ? round_up(packs, 32u) : 256; }

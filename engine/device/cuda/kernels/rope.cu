@@ -1,5 +1,6 @@
 // Rotary positions (Su et al. 2021, in halves): channels i and i + d/2 of every query and key turn by
-// position base^(-2i/d). A block takes one position of one sample, so that its angles are worked out once for all heads.
+// position base^(-2i/d). A block takes one position of one sample, so that its angles are worked out once for all
+// heads.
 #include <numbers>
 
 #include "engine/device/cuda/kernels/dtypes.h"
@@ -47,7 +48,8 @@ __global__ void turn(RopeShape p, T* qkv) {
   __shared__ float cosine[kTable], sine[kTable];
   const int half = p.d / 2;
   const auto position = static_cast<double>(p.first_position + blockIdx.x);
-  T* const sample = qkv + blockIdx.x * p.stride + static_cast<std::int64_t>(blockIdx.y) * p.groups * (p.served + 2) * p.d;
+  T* const sample =
+      qkv + blockIdx.x * p.stride + static_cast<std::int64_t>(blockIdx.y) * p.groups * (p.served + 2) * p.d;
   for (int first = 0; first < half; first += kTable) {
     const int count = half - first < kTable ? half - first : kTable;
     __syncthreads();  // the table's last readers are done

@@ -1,8 +1,8 @@
 // A row by one block: the packs of eight columns that a thread takes, rows kept in registers, sums over the block.
 //
-// A block has up to kRowThreads threads, in whole warps. Thread t takes packs t, t + blockDim.x, ... of the row. With kKept > 0
-// a row has at most kKept packs a thread and is read once; with kKept = 0 it may be of any length, and is read again in
-// every loop.
+// A block has up to kRowThreads threads, in whole warps. Thread t takes packs t, t + blockDim.x, ... of the row. With
+// kKept > 0 a row has at most kKept packs a thread and is read once; with kKept = 0 it may be of any length, and is
+// read again in every loop.
 #pragma once
 
 #include "engine/core/error.h"
@@ -15,7 +15,8 @@ inline constexpr int kRowThreads = 512;
 inline constexpr int kMaxWarps = kRowThreads / kWarp;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 
-/// Threads of a block that takes a row of `cols` columns with `kept` packs a thread, or as near to it as there are threads.
+/// Threads of a block that takes a row of `cols` columns with `kept` packs a thread, or as near to it as there are
+/// threads.
 inline unsigned row_threads(std::int64_t cols, int kept) {
   const std::int64_t packs = div_ceil<std::int64_t>(cols, kPack);
   const std::int64_t warps = div_ceil<std::int64_t>(packs, std::int64_t{kWarp} * (kept == 0 ? 1 : kept));
@@ -47,7 +48,8 @@ class Row {
  public:
   __device__ Row(const T* data, int cols, bool wide) : data_(data), cols_(cols), wide_(wide) {
     if constexpr (kKept > 0) {
-      for_each_pack<kKept>(cols, [&](int k, int column) { kept_[k] = load_raw(data_ + column, cols_ - column, wide_); });
+      for_each_pack<kKept>(cols,
+                           [&](int k, int column) { kept_[k] = load_raw(data_ + column, cols_ - column, wide_); });
     }
   }
   /// The pack at `column`, which is this thread's k-th.

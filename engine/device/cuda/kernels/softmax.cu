@@ -1,4 +1,5 @@
-// Softmax of attention scores, a row a block: alone (the ops), and fused with scale, mask and dropout (attention_softmax.h).
+// Softmax of attention scores, a row a block: alone (the ops), and fused with scale, mask and dropout
+// (attention_softmax.h).
 #include <algorithm>
 
 #include "engine/device/cuda/kernels/attention_softmax.h"
@@ -103,8 +104,8 @@ __global__ void softmax_gradient_rows(ScoreRows p, const T* dp, const T* probabi
 }
 
 template <class In, class Out, int kKeptPacks>
-__global__ void attention_gradient_rows(ScoreRows p, const In* scores, const float* lse, const In* dp, Out* probabilities,
-                                        Out* ds) {
+__global__ void attention_gradient_rows(ScoreRows p, const In* scores, const float* lse, const In* dp,
+                                        Out* probabilities, Out* ds) {
   __shared__ float shared[1][kMaxWarps];
   const std::int64_t r = blockIdx.x, start = r * p.cols;
   const int kept = p.kept(r);
@@ -142,8 +143,14 @@ __global__ void attention_gradient_rows(ScoreRows p, const In* scores, const flo
 
 /// The op's rows, or those of attention, without the mask.
 ScoreRows rows_of(std::int64_t rows, std::int64_t cols, bool causal, std::initializer_list<const void*> addresses) {
-  return {.rows = rows, .cols = narrow<int>(cols), .heads = 1, .first_head = 0, .scale = 1, .causal = causal,
-          .wide = wide_access(rows, cols, addresses), .mask = {}};
+  return {.rows = rows,
+          .cols = narrow<int>(cols),
+          .heads = 1,
+          .first_head = 0,
+          .scale = 1,
+          .causal = causal,
+          .wide = wide_access(rows, cols, addresses),
+          .mask = {}};
 }
 
 ScoreRows rows_of(const AttentionSoftmax& what, std::initializer_list<const void*> addresses) {
@@ -157,8 +164,8 @@ ScoreRows rows_of(const AttentionSoftmax& what, std::initializer_list<const void
 
 /// A row a block, kept in registers where it fits.
 template <class... P>
-void launch_rows(const ScoreRows& rows, int kept, void (*in_registers)(ScoreRows, P...), void (*streamed)(ScoreRows, P...),
-                 cudaStream_t stream, P... parameters) {
+void launch_rows(const ScoreRows& rows, int kept, void (*in_registers)(ScoreRows, P...),
+                 void (*streamed)(ScoreRows, P...), cudaStream_t stream, P... parameters) {
   if (rows.rows == 0 || rows.cols == 0) return;
   const bool fits = row_fits(rows.cols, kept);
   launch(fits ? in_registers : streamed, narrow<unsigned>(rows.rows), row_threads(rows.cols, fits ? kept : 0), stream,
@@ -204,7 +211,8 @@ void softmax_backward(const KernelCall& call) {
   });
 }
 
-void attention_softmax(const AttentionSoftmax& what, const void* scores, void* dropped, float* lse, cudaStream_t stream) {
+void attention_softmax(const AttentionSoftmax& what, const void* scores, void* dropped, float* lse,
+                       cudaStream_t stream) {
   with_attention_types(what, [&](auto in, auto out) {
     using In = decltype(in);
     using Out = decltype(out);

@@ -1,8 +1,8 @@
 // Eight elements at a time: how every kernel reads and writes device memory.
 //
-// Eight bf16 are one 16-byte access, eight fp32 two. `wide` says that every pack of a tensor may be read so: its address
-// is a multiple of 16 and so is the start of each of its rows (wide_access). Where not, or where fewer than eight
-// elements are left, elements go one by one and the missing ones read as 0.
+// Eight bf16 are one 16-byte access, eight fp32 two. `wide` says that every pack of a tensor may be read so: its
+// address is a multiple of 16 and so is the start of each of its rows (wide_access). Where not, or where fewer than
+// eight elements are left, elements go one by one and the missing ones read as 0.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -83,8 +83,8 @@ def what_is_wrong_in_report(report):
 def check(source, tools, root, scratch, architectures):
     """Complaints about one source, and its number of kernels."""
     ptx = scratch / f"{source.stem}.ptx"
-    run([tools["nvcc"], "-std=c++20", "--expt-relaxed-constexpr", "-fmad=false", "-O3", f"-I{root}", f"-arch=compute_{min(architectures)}",
-         "-ptx", source, "-o", ptx])
+    run([tools["nvcc"], "-std=c++20", "--expt-relaxed-constexpr", "-fmad=false", "-O3", f"-I{root}",
+         f"-arch=compute_{min(architectures)}", "-ptx", source, "-o", ptx])
     entries = entries_of(ptx.read_text())
     complaints = [f"{source.name}: {kernel_name(name)} {complaint}" for name, body in entries
                   for complaint in what_is_wrong_in_ptx(kernel_name(name), body)]
@@ -114,15 +114,18 @@ def main():
         return 77
     sources = sorted((arguments.checkout / "engine/device/cuda/kernels").glob("*.cu"))
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda source: check(source, tools, arguments.checkout, pathlib.Path(scratch), arguments.arch), sources))
+        results = list(pool.map(
+            lambda source: check(source, tools, arguments.checkout, pathlib.Path(scratch), arguments.arch), sources))
     complaints = [complaint for wrong, _ in results for complaint in wrong]
     kernels = {name for _, names in results for name in names}
-    complaints += [f"{name} is excused from wide accesses, but there is no such kernel" for name in sorted((NARROW_LOADS | NARROW_STORES) - kernels)]
+    complaints += [f"{name} is excused from wide accesses, but there is no such kernel"
+                   for name in sorted((NARROW_LOADS | NARROW_STORES) - kernels)]
     if complaints:
         print("\n".join(complaints))
         return 1
+    where = "" if tools["cuobjdump"] else " (in PTX: no disassembler here)"
     print(f"{sum(len(names) for _, names in results)} kernels of {len(sources)} files for sm_{', sm_'.join(map(str, arguments.arch))}: "
-          f"no spills, no local memory, no float atomics, wide accesses{'' if tools['cuobjdump'] else ' (in PTX: no disassembler here)'}")
+          f"no spills, no local memory, no float atomics, wide accesses{where}")
     return 0 if kernels else 1
 
 

@@ -79,10 +79,18 @@ std::vector<std::byte> bytes_of(const std::vector<double>& values, DType type) {
     const auto byte = type == DType::uint8 ? static_cast<std::uint8_t>(values[i]) : std::uint8_t{0};
     std::byte* to = out.data() + i * static_cast<std::size_t>(size_of(type));
     switch (type) {
-      case DType::bf16: std::memcpy(to, &half, sizeof half); break;
-      case DType::int32: std::memcpy(to, &integer, sizeof integer); break;
-      case DType::uint8: std::memcpy(to, &byte, sizeof byte); break;
-      default: std::memcpy(to, &single, sizeof single); break;
+      case DType::bf16:
+        std::memcpy(to, &half, sizeof half);
+        break;
+      case DType::int32:
+        std::memcpy(to, &integer, sizeof integer);
+        break;
+      case DType::uint8:
+        std::memcpy(to, &byte, sizeof byte);
+        break;
+      default:
+        std::memcpy(to, &single, sizeof single);
+        break;
     }
   }
   return out;
@@ -97,10 +105,18 @@ std::vector<double> values_of(const std::vector<std::byte>& bytes, DType type) {
     Bf16 half = 0;
     std::int32_t integer = 0;
     switch (type) {
-      case DType::bf16: std::memcpy(&half, from, size), out[i] = widen(half); break;
-      case DType::int32: std::memcpy(&integer, from, size), out[i] = integer; break;
-      case DType::uint8: out[i] = std::to_integer<int>(*from); break;
-      default: std::memcpy(&single, from, size), out[i] = single; break;
+      case DType::bf16:
+        std::memcpy(&half, from, size), out[i] = widen(half);
+        break;
+      case DType::int32:
+        std::memcpy(&integer, from, size), out[i] = integer;
+        break;
+      case DType::uint8:
+        out[i] = std::to_integer<int>(*from);
+        break;
+      default:
+        std::memcpy(&single, from, size), out[i] = single;
+        break;
     }
   }
   return out;
@@ -128,7 +144,8 @@ Case& Case::writes(const Expected& expected) {
   return *this;
 }
 Case& Case::updates(const std::vector<double>& before, const Expected& after) {
-  items_.push_back({.type = after.type, .access = Access::read_write, .before = bytes_of(before, after.type), .expected = after});
+  items_.push_back(
+      {.type = after.type, .access = Access::read_write, .before = bytes_of(before, after.type), .expected = after});
   return *this;
 }
 Case& Case::may_alias(std::size_t output, std::size_t input) {
@@ -164,10 +181,12 @@ std::vector<std::vector<std::byte>> Case::run(bool off_boundaries, bool aliased)
   std::vector<std::vector<std::byte>> out;
   for (const std::span<std::byte> operand : operands) {
     out.emplace_back(operand.size());
-    if (!operand.empty()) CUDA_CHECK(cudaMemcpy(out.back().data(), operand.data(), operand.size(), cudaMemcpyDeviceToHost));
+    if (!operand.empty())
+      CUDA_CHECK(cudaMemcpy(out.back().data(), operand.data(), operand.size(), cudaMemcpyDeviceToHost));
   }
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    const bool overwritten = aliased && std::any_of(aliases_.begin(), aliases_.end(), [&](auto a) { return a.second == i; });
+    const bool overwritten =
+        aliased && std::any_of(aliases_.begin(), aliases_.end(), [&](auto a) { return a.second == i; });
     if (items_[i].access == Access::read && !overwritten) {
       EXPECT_EQ(first_difference(items_[i].before, out[i]), "none") << "input " << i << " was written";
     }
@@ -190,7 +209,8 @@ void Case::compare_with_reference() {
       if (std::isnan(want)) {
         good = std::isnan(got[i]);
       } else if (expected.ulps == 0) {
-        good = got[i] == (expected.type == DType::fp32 || expected.type == DType::bf16 ? rounded(want, expected.type) : want);
+        good = got[i] ==
+               (expected.type == DType::fp32 || expected.type == DType::bf16 ? rounded(want, expected.type) : want);
       } else {
         const double magnitude = expected.magnitudes.empty() ? std::abs(want) : expected.magnitudes[i];
         const double arithmetic = expected.ulps * 0x1p-24 * magnitude;

@@ -1,8 +1,8 @@
 // One op on the emulated GPU against what it must give, under every condition that must not change its bits.
 //
-// `check` runs the op once, compares every output with a reference in double, and then runs it again with other thread orders, other
-// contents of fresh memory, operands off 16-byte boundaries and, where the op allows it, outputs in the place of inputs: bits
-// must be equal each time, and inputs untouched.
+// `check` runs the op once, compares every output with a reference in double, and then runs it again with other thread
+// orders, other contents of fresh memory, operands off 16-byte boundaries and, where the op allows it, outputs in the
+// place of inputs: bits must be equal each time, and inputs untouched.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,9 +35,9 @@ class Numbers {
 
 double rounded(double value, DType type);
 
-/// What an output must be. An element may be off by `ulps` 2^-24 magnitude, the error of its fp32 arithmetic, and by half a
-/// unit of the last place of the type it is rounded to. `magnitude` is the sum of the absolute values of the terms that make the
-/// element; empty: the element's own.
+/// What an output must be. An element may be off by `ulps` 2^-24 magnitude, the error of its fp32 arithmetic, and by
+/// half a unit of the last place of the type it is rounded to. `magnitude` is the sum of the absolute values of the
+/// terms that make the element; empty: the element's own.
 struct Expected {
   DType type = DType::fp32;
   std::vector<double> values;
@@ -84,6 +84,7 @@ std::vector<std::byte> bytes_of(const std::vector<double>& values, DType type);
 std::vector<double> values_of(const std::vector<std::byte>& bytes, DType type);
 
 /// An OpShape with one dtype for inputs and output.
-OpShape shape_of(OpKind kind, std::vector<std::int64_t> dims, DType type = DType::fp32, std::vector<float> scalars = {});
+OpShape shape_of(OpKind kind, std::vector<std::int64_t> dims, DType type = DType::fp32,
+                 std::vector<float> scalars = {});
 
 }  // namespace benchsuite::testing_cuda

@@ -35,8 +35,13 @@ TEST(Dispatch, RefusesOperandsOfTheWrongSizeNumberOrType) {
   OpShape mixed = shape_of(OpKind::gelu, {2, 3});
   mixed.out_dtype = DType::bf16;
   EXPECT_THROW(Case(mixed).reads(fp32, x).writes({.type = DType::bf16, .values = x}).check(), Error);
-  EXPECT_THROW(Case(shape_of(OpKind::pack, {7})).reads(fp32, x).writes({.values = std::vector<double>(7, 1)}).check(), Error);
-  EXPECT_THROW(Case(shape_of(OpKind::sum_squares, {7}, fp32, {1.0f})).reads(fp32, x).updates(std::vector<double>(12, 0), {.values = std::vector<double>(12, 0)}).check(), Error);
+  EXPECT_THROW(Case(shape_of(OpKind::pack, {7})).reads(fp32, x).writes({.values = std::vector<double>(7, 1)}).check(),
+               Error);
+  EXPECT_THROW(Case(shape_of(OpKind::sum_squares, {7}, fp32, {1.0f}))
+                   .reads(fp32, x)
+                   .updates(std::vector<double>(12, 0), {.values = std::vector<double>(12, 0)})
+                   .check(),
+               Error);
 }
 
 TEST(Dispatch, RefusesTooLittleWorkspace) {

@@ -1,4 +1,5 @@
-// Dropout: masks against the counter's definition in engine/device/op_table.h, written once more here; and against device cpu.
+// Dropout: masks against the counter's definition in engine/device/op_table.h, written once more here; and against
+// device cpu.
 #include "engine/core/rng.h"
 #include "engine/device/cpu/dropout_mask.h"
 #include "engine/device/op_table.h"
@@ -29,7 +30,8 @@ std::vector<bool> mask_of(const Geometry& g, const std::vector<std::int32_t>& sa
     for (std::int64_t sample = 0; sample < g.b; ++sample) {
       for (std::int64_t head = 0; head < g.cols; ++head) {
         for (std::int64_t q = 0; q < g.s; ++q) {
-          for (std::int64_t k = 0; k < g.s; ++k) mask.push_back(keeps(g, samples, sample, q, (g.first_channel + head) * g.s + k, p));
+          for (std::int64_t k = 0; k < g.s; ++k)
+            mask.push_back(keeps(g, samples, sample, q, (g.first_channel + head) * g.s + k, p));
         }
       }
     }
@@ -45,14 +47,16 @@ std::vector<bool> mask_of(const Geometry& g, const std::vector<std::int32_t>& sa
   return mask;
 }
 
-// Rows that are whole packs and rows that are not; ranks whose channels begin inside a Philox draw; attention of odd length.
-const Geometry kGeometries[] = {{.s = 3, .b = 2, .cols = 40, .first_position = 5},
-                                {.s = 2, .b = 3, .cols = 13, .first_channel = 26, .site = kEmbeddingDropout, .layer = -1},
-                                {.s = 1, .b = 1, .cols = 1, .first_channel = 3},
-                                {.s = 4, .b = 2, .cols = 16, .first_channel = 17},
-                                {.s = 2, .b = 1, .cols = 520, .first_channel = 7 * 520, .site = kAttentionOutputDropout},
-                                {.s = 8, .b = 2, .cols = 3, .first_channel = 6, .site = kAttentionDropout},
-                                {.s = 7, .b = 2, .cols = 2, .first_channel = 2, .site = kAttentionDropout}};
+// Rows that are whole packs and rows that are not; ranks whose channels begin inside a Philox draw; attention of odd
+// length.
+const Geometry kGeometries[] = {
+    {.s = 3, .b = 2, .cols = 40, .first_position = 5},
+    {.s = 2, .b = 3, .cols = 13, .first_channel = 26, .site = kEmbeddingDropout, .layer = -1},
+    {.s = 1, .b = 1, .cols = 1, .first_channel = 3},
+    {.s = 4, .b = 2, .cols = 16, .first_channel = 17},
+    {.s = 2, .b = 1, .cols = 520, .first_channel = 7 * 520, .site = kAttentionOutputDropout},
+    {.s = 8, .b = 2, .cols = 3, .first_channel = 6, .site = kAttentionDropout},
+    {.s = 7, .b = 2, .cols = 2, .first_channel = 2, .site = kAttentionDropout}};
 
 class Dropout : public ::testing::TestWithParam<DType> {
  protected:
@@ -62,7 +66,9 @@ class Dropout : public ::testing::TestWithParam<DType> {
     out.stores_mask = stores_mask;
     return out;
   }
-  std::int64_t elements(const Geometry& g) const { return g.s * g.b * g.cols * (g.site == kAttentionDropout ? g.s : 1); }
+  std::int64_t elements(const Geometry& g) const {
+    return g.s * g.b * g.cols * (g.site == kAttentionDropout ? g.s : 1);
+  }
   std::vector<std::int32_t> samples(const Geometry& g) { return numbers_.integers(g.b + 2, -5, 1 << 30); }
 
   Numbers numbers_;
@@ -70,7 +76,9 @@ class Dropout : public ::testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Types, Dropout, ::testing::Values(DType::fp32, DType::bf16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-Expected mask_bytes(const std::vector<bool>& mask) { return {.type = DType::uint8, .values = {mask.begin(), mask.end()}}; }
+Expected mask_bytes(const std::vector<bool>& mask) {
+  return {.type = DType::uint8, .values = {mask.begin(), mask.end()}};
+}
 
 TEST_P(Dropout, KeepsWhatTheCounterSaysAndScalesIt) {
   for (const Geometry& g : kGeometries) {
@@ -81,8 +89,18 @@ TEST_P(Dropout, KeepsWhatTheCounterSaysAndScalesIt) {
       const double scale = 1.0f / (1.0f - p);
       Expected y{.type = type(), .values = x};
       for (std::size_t i = 0; i < x.size(); ++i) y.values[i] = mask[i] ? x[i] * scale : 0;
-      Case(shape(OpKind::dropout, g, p, false), g.layer).reads(type(), x).reads(drawn).writes(y).may_alias(2, 0).check();
-      Case(shape(OpKind::dropout, g, p, true), g.layer).reads(type(), x).reads(drawn).writes(y).writes(mask_bytes(mask)).check();
+      Case(shape(OpKind::dropout, g, p, false), g.layer)
+          .reads(type(), x)
+          .reads(drawn)
+          .writes(y)
+          .may_alias(2, 0)
+          .check();
+      Case(shape(OpKind::dropout, g, p, true), g.layer)
+          .reads(type(), x)
+          .reads(drawn)
+          .writes(y)
+          .writes(mask_bytes(mask))
+          .check();
     }
   }
 }
@@ -96,9 +114,18 @@ TEST_P(Dropout, BackwardUsesTheSameMaskStoredOrMadeAgain) {
     const double scale = 1.0f / (1.0f - p);
     Expected dx{.type = type(), .values = dy};
     for (std::size_t i = 0; i < dy.size(); ++i) dx.values[i] = mask[i] ? dy[i] * scale : 0;
-    Case(shape(OpKind::dropout_backward, g, p, false), g.layer).reads(type(), dy).reads(drawn).writes(dx).may_alias(2, 0).check();
+    Case(shape(OpKind::dropout_backward, g, p, false), g.layer)
+        .reads(type(), dy)
+        .reads(drawn)
+        .writes(dx)
+        .may_alias(2, 0)
+        .check();
     Case(shape(OpKind::dropout_backward, g, p, true), g.layer)
-        .reads(type(), dy).reads(DType::uint8, mask_bytes(mask).values).writes(dx).may_alias(2, 0).check();
+        .reads(type(), dy)
+        .reads(DType::uint8, mask_bytes(mask).values)
+        .writes(dx)
+        .may_alias(2, 0)
+        .check();
   }
 }
 
@@ -144,7 +171,8 @@ TEST(DropoutMask, IsThatOfDeviceCpuBitForBit) {
   Numbers numbers;
   const auto samples = numbers.integers(g.b + 2, 0, 1 << 30);
   const float p = 0.25f;
-  OpShape shape = shape_of(OpKind::dropout, {g.s, g.b, g.cols, g.first_position, g.first_channel, g.site}, DType::fp32, {p});
+  OpShape shape =
+      shape_of(OpKind::dropout, {g.s, g.b, g.cols, g.first_position, g.first_channel, g.site}, DType::fp32, {p});
   const cpu::DropoutMask mask(samples.data(), g.b, g.layer, g.site, p);
   Expected y{.type = DType::fp32};
   for (std::int64_t position = 0; position < g.s; ++position) {

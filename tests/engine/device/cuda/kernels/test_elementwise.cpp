@@ -44,7 +44,12 @@ TEST_P(Elementwise, BiasAdd) {
     const auto x = numbers_.normal(rows * cols, type()), bias = numbers_.normal(cols, type());
     Expected y{.type = type(), .values = x};
     for (std::size_t i = 0; i < x.size(); ++i) y.values[i] += bias[i % bias.size()];
-    Case(shape_of(OpKind::bias_add, {rows, cols}, type())).reads(type(), x).reads(type(), bias).writes(y).may_alias(2, 0).check();
+    Case(shape_of(OpKind::bias_add, {rows, cols}, type()))
+        .reads(type(), x)
+        .reads(type(), bias)
+        .writes(y)
+        .may_alias(2, 0)
+        .check();
   }
 }
 
@@ -66,7 +71,12 @@ TEST_P(Elementwise, GeluBackward) {
       dx.values[i] = dy[i] * slope;
       dx.magnitudes[i] = std::abs(dy[i]) * magnitude;
     }
-    Case(shape_of(OpKind::gelu_backward, {rows, cols}, type())).reads(type(), dy).reads(type(), x).writes(dx).may_alias(2, 1).check();
+    Case(shape_of(OpKind::gelu_backward, {rows, cols}, type()))
+        .reads(type(), dy)
+        .reads(type(), x)
+        .writes(dx)
+        .may_alias(2, 1)
+        .check();
   }
 }
 
@@ -79,7 +89,12 @@ TEST_P(Elementwise, BiasGelu) {
       y.values[i] = gelu_of(biased);
       y.magnitudes[i] = std::abs(biased);
     }
-    Case(shape_of(OpKind::bias_gelu, {rows, cols}, type())).reads(type(), x).reads(type(), bias).writes(y).may_alias(2, 0).check();
+    Case(shape_of(OpKind::bias_gelu, {rows, cols}, type()))
+        .reads(type(), x)
+        .reads(type(), bias)
+        .writes(y)
+        .may_alias(2, 0)
+        .check();
   }
 }
 
@@ -94,7 +109,12 @@ TEST_P(Elementwise, BiasGeluBackward) {
       dx.magnitudes[i] = std::abs(dy[i]) * magnitude;
     }
     Case(shape_of(OpKind::bias_gelu_backward, {rows, cols}, type()))
-        .reads(type(), dy).reads(type(), x).reads(type(), bias).writes(dx).may_alias(3, 0).check();
+        .reads(type(), dy)
+        .reads(type(), x)
+        .reads(type(), bias)
+        .writes(dx)
+        .may_alias(3, 0)
+        .check();
   }
 }
 
@@ -120,7 +140,12 @@ TEST_P(Elementwise, SwiGluBackward) {
       dx.values[2 * i + 1] = dy[i] * gate * s;
       dx.magnitudes[2 * i + 1] = std::abs(dx.values[2 * i + 1]);
     }
-    Case(shape_of(OpKind::swiglu_backward, {rows, cols}, type())).reads(type(), dy).reads(type(), x).writes(dx).may_alias(2, 1).check();
+    Case(shape_of(OpKind::swiglu_backward, {rows, cols}, type()))
+        .reads(type(), dy)
+        .reads(type(), x)
+        .writes(dx)
+        .may_alias(2, 1)
+        .check();
   }
 }
 
@@ -147,16 +172,21 @@ TEST_P(Elementwise, CastToBoth) {
 TEST(Cast, RoundsToTheNearestEvenAndKeepsTheSpecialNumbers) {
   OpShape shape = shape_of(OpKind::cast, {8}, DType::fp32);
   shape.out_dtype = DType::bf16;
-  // Half way between two bf16, below and above an even one; just above the half; past the largest finite; the rest stay.
+  // Half way between two bf16, below and above an even one; just above the half; past the largest finite; the rest
+  // stay.
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> x{1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, 0x1.ffffp127, -inf, nan, 0, -2};
-  Case(shape).reads(DType::fp32, x).writes({.type = DType::bf16, .values = {1, 1 + 0x1p-6, 1 + 0x1p-7, inf, -inf, nan, 0, -2}}).check();
+  Case(shape)
+      .reads(DType::fp32, x)
+      .writes({.type = DType::bf16, .values = {1, 1 + 0x1p-6, 1 + 0x1p-7, inf, -inf, nan, 0, -2}})
+      .check();
 }
 
 TEST_P(Elementwise, Fill) {
   for (const std::int64_t n : {1, 12, 257, 5000}) {
     Case(shape_of(OpKind::fill, {n}, type(), {-1.5f}))
-        .writes({.type = type(), .values = std::vector<double>(static_cast<std::size_t>(n), -1.5)}).check();
+        .writes({.type = type(), .values = std::vector<double>(static_cast<std::size_t>(n), -1.5)})
+        .check();
   }
 }
 

@@ -32,7 +32,11 @@ TEST_P(Embedding, GathersRowsAndZeros) {
       const std::int64_t row = ids[static_cast<std::size_t>(t)] - first_row;
       for (std::int64_t i = 0; i < h && row >= 0 && row < rows; ++i) at(y.values, t * h + i) = at(table, row * h + i);
     }
-    Case(shape_of(OpKind::embedding, {tokens, h, rows, first_row}, type())).reads(ids).reads(type(), table).writes(y).check();
+    Case(shape_of(OpKind::embedding, {tokens, h, rows, first_row}, type()))
+        .reads(ids)
+        .reads(type(), table)
+        .writes(y)
+        .check();
   }
 }
 
@@ -51,7 +55,11 @@ TEST_P(Embedding, ScatterAddsTokensInTheirOrder) {
       }
       OpShape shape = shape_of(OpKind::embedding_backward, {tokens, h, rows, first_row}, type());
       shape.out_dtype = gradient;
-      Case(shape).reads(ids).reads(type(), dy).updates(before, {.type = gradient, .values = {sums.begin(), sums.end()}}).check();
+      Case(shape)
+          .reads(ids)
+          .reads(type(), dy)
+          .updates(before, {.type = gradient, .values = {sums.begin(), sums.end()}})
+          .check();
     }
   }
 }
@@ -66,7 +74,12 @@ TEST_P(Embedding, PositionsAreAddedToEverySample) {
     const auto x = numbers_.normal(s * b * h, type()), table = numbers_.normal(rows * h, type());
     Expected y{.type = type(), .values = x};
     for (std::int64_t i = 0; i < s * b * h; ++i) at(y.values, i) += at(table, (first + i / (b * h)) * h + i % h);
-    Case(shape_of(OpKind::position, {s, b, h, first}, type())).reads(type(), x).reads(type(), table).writes(y).may_alias(2, 0).check();
+    Case(shape_of(OpKind::position, {s, b, h, first}, type()))
+        .reads(type(), x)
+        .reads(type(), table)
+        .writes(y)
+        .may_alias(2, 0)
+        .check();
   }
 }
 
@@ -87,14 +100,21 @@ TEST_P(Embedding, PositionGradientsAddSamplesInTheirOrder) {
 
 TEST(Position, ATableTooShortIsRefused) {
   const std::vector<double> x(4, 1), table(4, 1);
-  EXPECT_THROW(Case(shape_of(OpKind::position, {2, 1, 2, 1})).reads(DType::fp32, x).reads(DType::fp32, table).writes({.values = x}).check(), Error);
+  EXPECT_THROW(Case(shape_of(OpKind::position, {2, 1, 2, 1}))
+                   .reads(DType::fp32, x)
+                   .reads(DType::fp32, table)
+                   .writes({.values = x})
+                   .check(),
+               Error);
 }
 
 struct Rotation {
   std::int64_t s, b, a, d, u, first;  // u = 0: as many key-value heads as query heads
 };
-// Halves that are whole packs and halves that are not, grouped queries, positions far out, more angles than a table holds.
-constexpr Rotation kRotations[] = {{3, 2, 2, 16, 0, 0}, {4, 1, 6, 10, 2, 7}, {2, 2, 4, 64, 1, 100000}, {2, 1, 1, 544, 0, 3}, {1, 1, 1, 2, 0, 1}};
+// Halves that are whole packs and halves that are not, grouped queries, positions far out, more angles than a table
+// holds.
+constexpr Rotation kRotations[] = {
+    {3, 2, 2, 16, 0, 0}, {4, 1, 6, 10, 2, 7}, {2, 2, 4, 64, 1, 100000}, {2, 1, 1, 544, 0, 3}, {1, 1, 1, 2, 0, 1}};
 
 /// qkv as [s, b, u, a/u + 2, d], turned by `direction`.
 std::vector<double> turned(const std::vector<double>& qkv, const Rotation& r, double base, double direction) {
@@ -104,7 +124,8 @@ std::vector<double> turned(const std::vector<double>& qkv, const Rotation& r, do
     if (head % slots == slots - 1) continue;  // values stay
     const auto position = static_cast<double>(r.first + head / (r.b * groups * slots));
     for (std::int64_t i = 0; i < r.d / 2; ++i) {
-      const double angle = direction * position * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(r.d));
+      const double angle =
+          direction * position * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(r.d));
       const double x = at(qkv, head * r.d + i), y = at(qkv, head * r.d + i + r.d / 2);
       at(out, head * r.d + i) = x * std::cos(angle) - y * std::sin(angle);
       at(out, head * r.d + i + r.d / 2) = y * std::cos(angle) + x * std::sin(angle);
@@ -124,7 +145,8 @@ TEST_P(Embedding, RopeTurnsQueriesAndKeys) {
         const std::int64_t other = i % r.d < r.d / 2 ? i + r.d / 2 : i - r.d / 2;
         at(after.magnitudes, i) = std::abs(at(qkv, i)) + std::abs(at(qkv, other));
       }
-      const OpShape shape = shape_of(backward ? OpKind::rope_backward : OpKind::rope, {r.s, r.b, r.a, r.d, r.u, r.first}, type(), {10000.0f});
+      const OpShape shape = shape_of(backward ? OpKind::rope_backward : OpKind::rope,
+                                     {r.s, r.b, r.a, r.d, r.u, r.first}, type(), {10000.0f});
       Case(shape).updates(qkv, after).check();
     }
   }
@@ -132,8 +154,13 @@ TEST_P(Embedding, RopeTurnsQueriesAndKeys) {
 
 TEST(Rope, PositionsBeyondTheReductionAreRefused) {
   const std::vector<double> qkv(6, 1);
-  EXPECT_THROW(Case(shape_of(OpKind::rope, {1, 1, 1, 2, 0, 1 << 20}, DType::fp32, {10000.0f})).updates(qkv, {.values = qkv}).check(), Error);
-  EXPECT_THROW(Case(shape_of(OpKind::rope, {1, 1, 1, 3, 0, 0}, DType::fp32, {10000.0f})).updates(qkv, {.values = qkv}).check(), Error);
+  EXPECT_THROW(Case(shape_of(OpKind::rope, {1, 1, 1, 2, 0, 1 << 20}, DType::fp32, {10000.0f}))
+                   .updates(qkv, {.values = qkv})
+                   .check(),
+               Error);
+  EXPECT_THROW(
+      Case(shape_of(OpKind::rope, {1, 1, 1, 3, 0, 0}, DType::fp32, {10000.0f})).updates(qkv, {.values = qkv}).check(),
+      Error);
 }
 
 }  // namespace

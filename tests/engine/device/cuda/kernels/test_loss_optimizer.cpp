@@ -28,7 +28,9 @@ class CrossEntropy : public ::testing::TestWithParam<Shard> {
     if (tokens > 1) out[1] = static_cast<std::int32_t>(first_col + cols - 1);
     return out;
   }
-  std::int64_t local(const std::vector<std::int32_t>& labels, std::int64_t t) const { return labels[static_cast<std::size_t>(t)] - first_col; }
+  std::int64_t local(const std::vector<std::int32_t>& labels, std::int64_t t) const {
+    return labels[static_cast<std::size_t>(t)] - first_col;
+  }
   bool has(std::int64_t label) const { return label >= 0 && label < cols; }
 
   const std::int64_t tokens = GetParam().tokens, cols = GetParam().cols, first_col = GetParam().first_col;
@@ -40,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(Shards, CrossEntropy, ::testing::ValuesIn(kShards),
 TEST_P(CrossEntropy, RowMaximum) {
   const auto logits = numbers_.normal(tokens * cols, DType::fp32, 5);
   Expected most{.type = DType::fp32};
-  for (std::int64_t t = 0; t < tokens; ++t) most.values.push_back(*std::max_element(logits.begin() + t * cols, logits.begin() + (t + 1) * cols));
+  for (std::int64_t t = 0; t < tokens; ++t)
+    most.values.push_back(*std::max_element(logits.begin() + t * cols, logits.begin() + (t + 1) * cols));
   Case(shape_of(OpKind::ce_max, {tokens, cols})).reads(DType::fp32, logits).writes(most).check();
 }
 
@@ -49,7 +52,9 @@ TEST_P(CrossEntropy, ExponentialsAndTheLabelsLogit) {
   const auto given = labels();
   // Above the row's own maximum, as that of another shard may be.
   std::vector<double> row_max;
-  for (std::int64_t t = 0; t < tokens; ++t) row_max.push_back(rounded(*std::max_element(logits.begin() + t * cols, logits.begin() + (t + 1) * cols) + 0.5, DType::fp32));
+  for (std::int64_t t = 0; t < tokens; ++t)
+    row_max.push_back(
+        rounded(*std::max_element(logits.begin() + t * cols, logits.begin() + (t + 1) * cols) + 0.5, DType::fp32));
   // exp to 2 ulp of a difference below 64, rounded to 2^-19.
   Expected exponentials{.type = DType::fp32, .values = logits, .ulps = 2 + 32};
   Expected predicted{.type = DType::fp32, .values = std::vector<double>(static_cast<std::size_t>(tokens))};
@@ -64,11 +69,17 @@ TEST_P(CrossEntropy, ExponentialsAndTheLabelsLogit) {
     at(predicted.values, t) = has(label) ? at(logits, t * cols + label) - at(row_max, t) : 0;
   }
   Case(shape_of(OpKind::ce_sum, {tokens, cols, first_col}))
-      .updates(logits, exponentials).reads(DType::fp32, row_max).reads(given).writes(predicted).writes(sums).check();
+      .updates(logits, exponentials)
+      .reads(DType::fp32, row_max)
+      .reads(given)
+      .writes(predicted)
+      .writes(sums)
+      .check();
 }
 
 TEST_P(CrossEntropy, ProbabilitiesAndLoss) {
-  const auto exponentials = numbers_.uniform(tokens * cols, DType::fp32, 0, 1), predicted = numbers_.normal(tokens, DType::fp32);
+  const auto exponentials = numbers_.uniform(tokens * cols, DType::fp32, 0, 1),
+             predicted = numbers_.normal(tokens, DType::fp32);
   const auto sums = numbers_.uniform(tokens, DType::fp32, 1, 9);
   const float scale = 0.125f;
   Expected p{.type = DType::fp32, .values = exponentials, .ulps = 1};
@@ -79,7 +90,11 @@ TEST_P(CrossEntropy, ProbabilitiesAndLoss) {
     loss.magnitudes[0] += scale * std::abs(std::log(at(sums, t)) - at(predicted, t));
   }
   Case(shape_of(OpKind::ce_loss, {tokens, cols}, DType::fp32, {scale}))
-      .updates(exponentials, p).reads(DType::fp32, predicted).reads(DType::fp32, sums).updates({2}, loss).check();
+      .updates(exponentials, p)
+      .reads(DType::fp32, predicted)
+      .reads(DType::fp32, sums)
+      .updates({2}, loss)
+      .check();
 }
 
 TEST_P(CrossEntropy, Gradient) {
@@ -94,11 +109,16 @@ TEST_P(CrossEntropy, Gradient) {
       at(gradient.magnitudes, t * cols + i) = here ? 1 : at(p, t * cols + i);
     }
   }
-  Case(shape_of(OpKind::ce_backward, {tokens, cols, first_col}, DType::fp32, {scale})).updates(p, gradient).reads(given).check();
+  Case(shape_of(OpKind::ce_backward, {tokens, cols, first_col}, DType::fp32, {scale}))
+      .updates(p, gradient)
+      .reads(given)
+      .check();
 }
 
 TEST(CrossEntropyTypes, Bf16IsRefused) {
-  EXPECT_THROW(Case(shape_of(OpKind::ce_max, {1, 2}, DType::bf16)).reads(DType::fp32, {1, 2}).writes({.values = {2}}).check(), Error);
+  EXPECT_THROW(
+      Case(shape_of(OpKind::ce_max, {1, 2}, DType::bf16)).reads(DType::fp32, {1, 2}).writes({.values = {2}}).check(),
+      Error);
 }
 
 class GradientNorm : public ::testing::TestWithParam<DType> {
@@ -134,7 +154,8 @@ TEST_P(GradientNorm, DigitsAreThoseOfTheHostBitForBit) {
 TEST_P(GradientNorm, TermsOfEverySizeAreRoundedToMultiplesOfTheLastDigit) {
   std::vector<double> x;
   for (int exponent = -60; exponent < 18; ++exponent) {
-    for (const double value : numbers_.uniform(7, type(), 1, 2)) x.push_back(rounded(std::ldexp(value, exponent), type()));
+    for (const double value : numbers_.uniform(7, type(), 1, 2))
+      x.push_back(rounded(std::ldexp(value, exponent), type()));
   }
   check({x}, 1);
   check({x}, 0);
@@ -165,14 +186,18 @@ TEST(Clip, CoefficientAndNorm) {
       sum.add_to(digits);
       const double norm = std::sqrt(norm_squared), coefficient = limit == 0 ? 1 : std::min(1.0, limit / (norm + 1e-6));
       Case(shape_of(OpKind::clip_coefficient, {1}, DType::fp32, {limit}))
-          .reads(DType::fp32, {digits.begin(), digits.end()}).writes({.type = DType::fp32, .values = {norm, coefficient}, .ulps = 2}).check();
+          .reads(DType::fp32, {digits.begin(), digits.end()})
+          .writes({.type = DType::fp32, .values = {norm, coefficient}, .ulps = 2})
+          .check();
     }
   }
 }
 TEST(Clip, ABrokenNormShows) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Case(shape_of(OpKind::clip_coefficient, {1}, DType::fp32, {1.0f}))
-      .reads(DType::fp32, std::vector<double>(kExactSumDigits, nan)).writes({.type = DType::fp32, .values = {nan, nan}}).check();
+      .reads(DType::fp32, std::vector<double>(kExactSumDigits, nan))
+      .writes({.type = DType::fp32, .values = {nan, nan}})
+      .check();
 }
 
 struct AdamTypes {
@@ -185,7 +210,8 @@ class AdamW : public ::testing::TestWithParam<AdamTypes> {
   };
   State state(std::int64_t n) {
     const DType fp32 = DType::fp32;
-    return {numbers_.normal(n, GetParam().gradient, 0.1), numbers_.normal(n, fp32), numbers_.normal(n, fp32, 0.1), numbers_.uniform(n, fp32, 0, 0.02)};
+    return {numbers_.normal(n, GetParam().gradient, 0.1), numbers_.normal(n, fp32), numbers_.normal(n, fp32, 0.1),
+            numbers_.uniform(n, fp32, 0, 0.02)};
   }
   struct After {
     Expected master, first, second, parameter;
@@ -200,14 +226,16 @@ class AdamW : public ::testing::TestWithParam<AdamTypes> {
     for (std::size_t i = 0; i < s.master.size(); ++i) {
       const double g = s.gradient[i] * clip_[1], b1 = scalars_[1], b2 = scalars_[2], step = scalars_[4];
       const double m = b1 * s.first[i] + (1 - b1) * g, v = b2 * s.second[i] + (1 - b2) * g * g;
-      const double update = scalars_[0] * (m / (1 - std::pow(b1, step))) / (std::sqrt(v / (1 - std::pow(b2, step))) + scalars_[3]);
+      const double update =
+          scalars_[0] * (m / (1 - std::pow(b1, step))) / (std::sqrt(v / (1 - std::pow(b2, step))) + scalars_[3]);
       const double m_size = std::abs(b1 * s.first[i]) + std::abs((1 - b1) * g);
       out.first.values[i] = m;
       out.first.magnitudes[i] = m_size;
       out.second.values[i] = v;
       out.second.magnitudes[i] = v;
       out.master.values[i] = s.master[i] - scalars_[0] * decay_ * s.master[i] - update;
-      // Of the update: rate, root, correction, sum, product and quotient, half of v's four; and m's four, which may cancel.
+      // Of the update: rate, root, correction, sum, product and quotient, half of v's four; and m's four, which may
+      // cancel.
       out.master.magnitudes[i] = std::abs(s.master[i]) + std::abs(update) * (4 + m_size / std::max(std::abs(m), 1e-30));
     }
     out.parameter.values = out.master.values;
@@ -216,7 +244,8 @@ class AdamW : public ::testing::TestWithParam<AdamTypes> {
     return out;
   }
 
-  const std::vector<double> scalars_{rounded(1e-3, DType::fp32), 0.875, 0.984375, rounded(1e-8, DType::fp32), 7};  // betas whose complements are exact
+  const std::vector<double> scalars_{rounded(1e-3, DType::fp32), 0.875, 0.984375, rounded(1e-8, DType::fp32),
+                                     7};  // betas whose complements are exact
   const std::vector<double> clip_{2, rounded(0.7, DType::fp32)};
   const float decay_ = 0.125f;
   Numbers numbers_;
@@ -225,7 +254,8 @@ INSTANTIATE_TEST_SUITE_P(Types, AdamW,
                          ::testing::Values(AdamTypes{DType::fp32, DType::fp32}, AdamTypes{DType::fp32, DType::bf16},
                                            AdamTypes{DType::bf16, DType::bf16}, AdamTypes{DType::bf16, DType::fp32}),
                          [](const auto& instance) {
-                           return std::string(name_of(instance.param.gradient)) + "_" + std::string(name_of(instance.param.parameter));
+                           return std::string(name_of(instance.param.gradient)) + "_" +
+                                  std::string(name_of(instance.param.parameter));
                          });
 
 TEST_P(AdamW, UpdatesMasterMomentsAndParameters) {
@@ -262,15 +292,20 @@ TEST_P(AdamW, SeveralTensorsInOneLaunchAreThoseTensorsOneByOne) {
     tensor.host = {bytes_of(s.gradient, gradient), bytes_of(s.master, DType::fp32), bytes_of(s.first, DType::fp32),
                    bytes_of(s.second, DType::fp32), bytes_of(s.master, parameter)};
     std::fill(tensor.host.back().begin(), tensor.host.back().end(), std::byte{0xFF});
-    for (const auto& bytes : tensor.host) tensor.together.push_back(upload(bytes)), tensor.alone.push_back(upload(bytes));
+    for (const auto& bytes : tensor.host)
+      tensor.together.push_back(upload(bytes)), tensor.alone.push_back(upload(bytes));
     tensors.push_back(std::move(tensor));
   }
   void* scalars = upload(bytes_of(scalars_, DType::fp32));
   void* clip = upload(bytes_of(clip_, DType::fp32));
-  const cuda::AdamwScalars rates{.step = static_cast<float*>(scalars), .clip = static_cast<float*>(clip), .weight_decay = decay_};
+  const cuda::AdamwScalars rates{
+      .step = static_cast<float*>(scalars), .clip = static_cast<float*>(clip), .weight_decay = decay_};
   const auto view = [](const Tensor& tensor, const std::vector<void*>& at) {
-    return cuda::AdamwTensor{.gradient = at[0], .master = static_cast<float*>(at[1]), .first_moment = static_cast<float*>(at[2]),
-                             .second_moment = static_cast<float*>(at[3]), .parameter = at[4],
+    return cuda::AdamwTensor{.gradient = at[0],
+                             .master = static_cast<float*>(at[1]),
+                             .first_moment = static_cast<float*>(at[2]),
+                             .second_moment = static_cast<float*>(at[3]),
+                             .parameter = at[4],
                              .count = static_cast<std::int64_t>(tensor.host[1].size() / sizeof(float))};
   };
   std::vector<cuda::AdamwTensor> all;

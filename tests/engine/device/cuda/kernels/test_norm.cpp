@@ -65,7 +65,8 @@ void check_forward(Numbers& numbers, DType type, const Size& size, bool centered
       const double normal = (at(x, row * size.cols + i) - statistics.mean[r]) * statistics.inverse[r];
       at(y.values, row * size.cols + i) = normal * at(gamma, i) + (centered ? at(beta, i) : 0);
       // The mean is off by a few ulps of the row's values, and so is each difference from it.
-      at(y.magnitudes, row * size.cols + i) = statistics.spread[r] * std::abs(at(gamma, i)) + (centered ? std::abs(at(beta, i)) : 0);
+      at(y.magnitudes, row * size.cols + i) =
+          statistics.spread[r] * std::abs(at(gamma, i)) + (centered ? std::abs(at(beta, i)) : 0);
     }
     if (centered) {
       stats.values.push_back(statistics.mean[r]);
@@ -102,7 +103,8 @@ TEST_P(Norm, RmsNormOfLongRows) {
 void check_backward(Numbers& numbers, DType type, DType accumulator, const Size& size, bool centered) {
   const auto dy = numbers.normal(size.rows * size.cols, type), x = numbers.normal(size.rows * size.cols, type);
   const auto gamma = numbers.normal(size.cols, type);
-  const auto dgamma_before = numbers.normal(size.cols, accumulator), dbeta_before = numbers.normal(size.cols, accumulator);
+  const auto dgamma_before = numbers.normal(size.cols, accumulator),
+             dbeta_before = numbers.normal(size.cols, accumulator);
   const Statistics exact = statistics_of(x, size, centered);
   std::vector<double> stats;
   for (std::size_t row = 0; row < exact.mean.size(); ++row) {
@@ -122,7 +124,9 @@ void check_backward(Numbers& numbers, DType type, DType accumulator, const Size&
     const auto n = static_cast<double>(size.cols);
     double g_mean = 0, gn_mean = 0, g_size = 0, gn_size = 0;
     const auto normal = [&](std::int64_t i) { return (at(x, row * size.cols + i) - mean) * inverse; };
-    const auto normal_size = [&](std::int64_t i) { return (std::abs(at(x, row * size.cols + i)) + std::abs(mean)) * inverse; };
+    const auto normal_size = [&](std::int64_t i) {
+      return (std::abs(at(x, row * size.cols + i)) + std::abs(mean)) * inverse;
+    };
     for (std::int64_t i = 0; i < size.cols; ++i) {
       const double gradient = at(dy, row * size.cols + i), g = gradient * at(gamma, i);
       g_mean += centered ? g / n : 0;
@@ -141,14 +145,20 @@ void check_backward(Numbers& numbers, DType type, DType accumulator, const Size&
     }
   }
   Case test(shape_of(centered ? OpKind::layernorm_backward : OpKind::rmsnorm_backward, {size.rows, size.cols}, type));
-  test.reads(type, dy).reads(type, x).reads(type, gamma).reads(DType::fp32, stats).writes(dx).updates(dgamma_before, dgamma);
+  test.reads(type, dy)
+      .reads(type, x)
+      .reads(type, gamma)
+      .reads(DType::fp32, stats)
+      .writes(dx)
+      .updates(dgamma_before, dgamma);
   if (centered) test.updates(dbeta_before, dbeta);
   test.may_alias(4, 0).check();
 }
 
 TEST_P(Norm, LayerNormBackward) {
   for (const Size& size : kSizes) {
-    for (const DType accumulator : {DType::fp32, DType::bf16}) check_backward(numbers_, type(), accumulator, size, true);
+    for (const DType accumulator : {DType::fp32, DType::bf16})
+      check_backward(numbers_, type(), accumulator, size, true);
   }
 }
 TEST_P(Norm, LayerNormBackwardOfLongRows) {
@@ -156,7 +166,8 @@ TEST_P(Norm, LayerNormBackwardOfLongRows) {
 }
 TEST_P(Norm, RmsNormBackward) {
   for (const Size& size : kSizes) {
-    for (const DType accumulator : {DType::fp32, DType::bf16}) check_backward(numbers_, type(), accumulator, size, false);
+    for (const DType accumulator : {DType::fp32, DType::bf16})
+      check_backward(numbers_, type(), accumulator, size, false);
   }
 }
 TEST_P(Norm, RmsNormBackwardOfLongRows) {

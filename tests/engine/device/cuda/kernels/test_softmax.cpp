@@ -32,17 +32,21 @@ class Softmax : public ::testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Types, Softmax, ::testing::Values(DType::fp32, DType::bf16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-std::int64_t kept_of(const Size& size, std::int64_t row, bool causal) { return causal ? row % size.cols + 1 : size.cols; }
+std::int64_t kept_of(const Size& size, std::int64_t row, bool causal) {
+  return causal ? row % size.cols + 1 : size.cols;
+}
 
 /// Of scores already scaled. The log-sum-exp goes to `lse` when asked for.
-std::vector<double> softmax_of(const std::vector<double>& scores, const Size& size, bool causal, std::vector<double>* lse = nullptr) {
+std::vector<double> softmax_of(const std::vector<double>& scores, const Size& size, bool causal,
+                               std::vector<double>* lse = nullptr) {
   std::vector<double> out(scores.size(), 0);
   for (std::int64_t row = 0; row < size.rows; ++row) {
     const std::int64_t kept = kept_of(size, row, causal);
     double most = -INFINITY, sum = 0;
     for (std::int64_t i = 0; i < kept; ++i) most = std::max(most, at(scores, row * size.cols + i));
     for (std::int64_t i = 0; i < kept; ++i) sum += std::exp(at(scores, row * size.cols + i) - most);
-    for (std::int64_t i = 0; i < kept; ++i) at(out, row * size.cols + i) = std::exp(at(scores, row * size.cols + i) - most) / sum;
+    for (std::int64_t i = 0; i < kept; ++i)
+      at(out, row * size.cols + i) = std::exp(at(scores, row * size.cols + i) - most) / sum;
     if (lse) lse->push_back(most + std::log(sum));
   }
   return out;
@@ -57,7 +61,8 @@ void check_forward(Numbers& numbers, DType type, const Size& size, bool causal, 
     shape.causal = causal;
     return shape;
   }());
-  test.reads(type, scores).writes({.type = type, .values = softmax_of(scores, size, causal), .ulps = kRowUlps + of_difference});
+  test.reads(type, scores)
+      .writes({.type = type, .values = softmax_of(scores, size, causal), .ulps = kRowUlps + of_difference});
   test.may_alias(1, 0).check();
 }
 
@@ -80,7 +85,11 @@ TEST_P(Softmax, BeyondTheMaskScoresMayBeAnything) {
   shape.causal = true;
   Case(shape).reads(type(), {5, nan, 1, 1}).writes({.type = type(), .values = {1, 0, 0.5, 0.5}}).check();
   shape.kind = OpKind::softmax_backward;
-  Case(shape).reads(type(), {5, nan, 1, 3}).reads(type(), {1, nan, 0.5, 0.5}).writes({.type = type(), .values = {0, 0, -0.5, 0.5}}).check();
+  Case(shape)
+      .reads(type(), {5, nan, 1, 3})
+      .reads(type(), {1, nan, 0.5, 0.5})
+      .writes({.type = type(), .values = {0, 0, -0.5, 0.5}})
+      .check();
 }
 
 TEST_P(Softmax, Backward) {
@@ -94,7 +103,8 @@ TEST_P(Softmax, Backward) {
       Expected ds{.type = type(), .values = p, .ulps = kRowUlps, .magnitudes = p};
       for (std::int64_t row = 0; row < size.rows; ++row) {
         double dot = 0, magnitude = 0;
-        for (std::int64_t i = row * size.cols; i < (row + 1) * size.cols; ++i) dot += at(p, i) * at(dp, i), magnitude += std::abs(at(p, i) * at(dp, i));
+        for (std::int64_t i = row * size.cols; i < (row + 1) * size.cols; ++i)
+          dot += at(p, i) * at(dp, i), magnitude += std::abs(at(p, i) * at(dp, i));
         for (std::int64_t i = row * size.cols; i < (row + 1) * size.cols; ++i) {
           at(ds.values, i) = at(p, i) * (at(dp, i) - dot);
           at(ds.magnitudes, i) = at(p, i) * (std::abs(at(dp, i)) + magnitude);
@@ -143,14 +153,20 @@ struct Fused {
   float dropout;
 };
 // The last two do not fit in registers, of the backward pass and of both.
-constexpr Fused kFused[] = {{1, 1, 1, 0, false, 0}, {8, 2, 3, 3, true, 0.3f}, {13, 2, 2, 2, true, 0.2f}, {24, 1, 2, 0, false, 0.5f}, {21, 2, 1, 1, false, 0}};
+constexpr Fused kFused[] = {{1, 1, 1, 0, false, 0},
+                            {8, 2, 3, 3, true, 0.3f},
+                            {13, 2, 2, 2, true, 0.2f},
+                            {24, 1, 2, 0, false, 0.5f},
+                            {21, 2, 1, 1, false, 0}};
 
-void expect_near(const std::vector<double>& got, const std::vector<double>& want, const std::vector<double>& magnitude, double ulps, DType type) {
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, const std::vector<double>& magnitude,
+                 double ulps, DType type) {
   ASSERT_EQ(got.size(), want.size());
   const double half = type == DType::bf16 ? 0x1p-8 : 0x1p-24;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double arithmetic = ulps * 0x1p-24 * magnitude[i];
-    ASSERT_NEAR(got[i], want[i], arithmetic + half * (std::abs(want[i]) + arithmetic) + 0x1p-126) << "element " << i << " of " << got.size();
+    ASSERT_NEAR(got[i], want[i], arithmetic + half * (std::abs(want[i]) + arithmetic) + 0x1p-126)
+        << "element " << i << " of " << got.size();
   }
 }
 
@@ -184,7 +200,8 @@ void check_fused(Numbers& numbers, const Fused& f, DType in, DType out) {
   std::vector<double> dropped = whole, ds = whole, ds_size = whole, lse_in = lse, lse_size = lse;
   for (std::int64_t row = 0; row < size.rows; ++row) {
     at(lse_in, row) = rounded(at(lse, row), DType::fp32);
-    at(lse_size, row) = std::abs(at(lse, row)) + 20;  // the maximum, up to five deviations of 4 scaled, and the logarithm
+    at(lse_size, row) =
+        std::abs(at(lse, row)) + 20;  // the maximum, up to five deviations of 4 scaled, and the logarithm
     double dot = 0, magnitude = 0;
     for (std::int64_t i = row * f.s; i < (row + 1) * f.s; ++i) {
       dot += at(whole, i) * at(factors, i) * at(gradient, i);
@@ -207,15 +224,27 @@ void check_fused(Numbers& numbers, const Fused& f, DType in, DType out) {
                                               std::tuple{ThreadOrder::shuffled, Fill::not_a_number, in == out}}) {
     cuda_emulator::reset({.seed = fresh_seed(), .order = order, .fill = fill});
     const auto count = static_cast<std::size_t>(n);
-    Array device_samples({samples.begin(), samples.end()}, DType::int32), device_scores(scores, in), again(scores, in), dp(gradient, in);
-    Array p(count, out), device_lse(lse.size(), DType::fp32), row_lse(lse_in, DType::fp32), p_again(count, out), device_ds(count, out);
-    const cuda::AttentionSoftmax what{.s = f.s, .b = f.b, .a = f.a, .first_head = f.first_head, .in = in, .out = out, .scale = scale,
-                                      .causal = f.causal, .dropout = f.dropout, .samples = device_samples.as<std::int32_t>(), .layer = layer};
+    Array device_samples({samples.begin(), samples.end()}, DType::int32), device_scores(scores, in), again(scores, in),
+        dp(gradient, in);
+    Array p(count, out), device_lse(lse.size(), DType::fp32), row_lse(lse_in, DType::fp32), p_again(count, out),
+        device_ds(count, out);
+    const cuda::AttentionSoftmax what{.s = f.s,
+                                      .b = f.b,
+                                      .a = f.a,
+                                      .first_head = f.first_head,
+                                      .in = in,
+                                      .out = out,
+                                      .scale = scale,
+                                      .causal = f.causal,
+                                      .dropout = f.dropout,
+                                      .samples = device_samples.as<std::int32_t>(),
+                                      .layer = layer};
     Array& to = in_place ? device_scores : p;
     Array& p_to = in_place ? again : p_again;
     Array& ds_to = in_place ? dp : device_ds;
     attention_softmax(what, device_scores.as<void>(), to.as<void>(), device_lse.as<float>(), nullptr);
-    attention_softmax_backward(what, again.as<void>(), row_lse.as<float>(), dp.as<void>(), p_to.as<void>(), ds_to.as<void>(), nullptr);
+    attention_softmax_backward(what, again.as<void>(), row_lse.as<float>(), dp.as<void>(), p_to.as<void>(),
+                               ds_to.as<void>(), nullptr);
     const std::vector<std::vector<double>> got{to.values(), device_lse.values(), p_to.values(), ds_to.values()};
     ASSERT_EQ(cuda_emulator::failure(), "");
     if (first.empty()) first = got;
@@ -241,7 +270,9 @@ TEST(AttentionSoftmax, ScoresInFp32GiveProbabilitiesInBf16) {
 }
 
 TEST(AttentionSoftmax, OtherTypesAreRefused) {
-  EXPECT_THROW(cuda::attention_softmax({.s = 1, .b = 1, .a = 1, .in = DType::bf16, .out = DType::fp32}, nullptr, nullptr, nullptr, nullptr), Error);
+  EXPECT_THROW(cuda::attention_softmax({.s = 1, .b = 1, .a = 1, .in = DType::bf16, .out = DType::fp32}, nullptr,
+                                       nullptr, nullptr, nullptr),
+               Error);
 }
 
 }  // namespace
