@@ -1,6 +1,7 @@
 #include "suite/measure/memory_terms.h"
 
-#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "engine/core/error.h"
@@ -23,8 +24,8 @@ const std::vector<TermFormulas>& table() {
       {Term::step_scalars, {"20"}, true},
       {Term::loss, {"4"}, true},
       {Term::gradient_norm, {"56"}, true},
-      {Term::parameter_bucket, {"e N"}, true},
-      {Term::parameter_shard, {"e N/d"}, true},
+      {Term::parameter_bucket, {"e N", "e K"}, true},
+      {Term::parameter_shard, {"e N/d", "e N/d - e K/d"}, true},
       {Term::gradient_bucket,
        {"w N", "w N + w V h/t", "w N/d", "w N/d + w V h/t - w V h/t/d", "w N/d + 2 w V h/t - w V h/t/d"}, true},
       {Term::master_bucket, {"4 N", "4 N/d"}, true},
@@ -83,40 +84,73 @@ const TermFormulas* find(Term term) {
 
 }  // namespace
 
-MemoryLetters::MemoryLetters(const TrainConfig& config, std::int64_t stage)
-    : config_(config), parameters_(static_cast<double>(rank_parameters(config.model, config.layout, stage).total())) {}
+namespace {
 
-double MemoryLetters::letter(char name) const {
+/// Sizes of the parameters a rank holds of one layer, each a tensor of its own.
+std::vector<std::int64_t> layer_tensors(const ModelConfig& model, std::int64_t t) {
+  const std::int64_t h = model.hidden, f = model.ffn_hidden, q = h + 2 * model.kv_heads * (h / model.heads);
+  if (model.family == ModelFamily::llama) return {h, h * q / t, h * h / t, h, 2 * h * f / t, f * h / t};
+  return {h, h, h * q / t, q / t, h * h / t, h, h, h, h * f / t, f / t, f * h / t, h};
+}
+
+}  // namespace
+
+MemoryLetters::MemoryLetters(const TrainConfig& config, std::int64_t stage)
+    : config_(config), parameters_(rank_parameters(config.model, config.layout, stage).total()) {
+  const ModelConfig& model = config.model;
+  const Layout& layout = config.layout;
+  const std::int64_t kept_below = config.stack.sharded_parameters.persistence_threshold;
+  const bool keeps = layout.zero_stage == 3, llama = model.family == ModelFamily::llama;
+  const auto count = [&](std::int64_t elements, std::int64_t times, bool may_be_kept) {
+    tensors_ += times;
+    if (keeps && may_be_kept && elements <= kept_below) kept_ += elements * times;
+  };
+  for (const std::int64_t elements : layer_tensors(model, layout.tp)) {
+    count(elements, letter('L'), true);
+  }
+  const std::int64_t words = letter('V') * model.hidden / layout.tp;
+  if (stage == 0) {
+    count(words, 1, !model.tied_embeddings());
+    if (!llama) count(model.seq * model.hidden, 1, true);
+  }
+  if (stage == layout.pp - 1) {
+    count(model.hidden, llama ? 1 : 2, true);
+    count(words, 1, !model.tied_embeddings());
+  }
+}
+
+std::int64_t MemoryLetters::letter(char name) const {
   const ModelConfig& model = config_.model;
   const Layout& layout = config_.layout;
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   switch (name) {
-    case 'e': return number(size_of(layout.precision));
-    case 'w': return number(size_of(config_.stack.gradient_dtype));
+    case 'e': return size_of(layout.precision);
+    case 'w': return size_of(config_.stack.gradient_dtype);
     case 'N': return parameters_;
-    case 's': return number(model.seq);
-    case 'b': return number(layout.micro_batch);
-    case 'h': return number(model.hidden);
-    case 'f': return number(model.ffn_hidden);
-    case 'a': return number(model.heads);
-    case 't': return number(layout.tp);
-    case 'd': return number(layout.dp);
-    case 'm': return number(layout.micro_batches());
-    case 'V': return number(padded_vocab(model.vocab, layout.tp));
-    case 'L': return number(model.layers) / number(layout.pp);
-    case 'r': return number(layout.sequence_parallel ? layout.tp : 1);
-    case 'q': return number(model.hidden) * (1 + 2 * number(model.kv_heads) / number(model.heads));
+    case 'K': return kept_;
+    case 's': return model.seq;
+    case 'b': return layout.micro_batch;
+    case 'h': return model.hidden;
+    case 'f': return model.ffn_hidden;
+    case 'a': return model.heads;
+    case 't': return layout.tp;
+    case 'd': return layout.dp;
+    case 'm': return layout.micro_batches();
+    case 'V': return padded_vocab(model.vocab, layout.tp);
+    case 'L': return model.layers / layout.pp;
+    case 'r': return layout.sequence_parallel ? layout.tp : 1;
+    case 'q': return model.hidden + 2 * model.kv_heads * (model.hidden / model.heads);
     default: CHECK(false) << "no letter " << name; return 0;
   }
 }
 
 double MemoryLetters::value(const std::string& formula) const {
   std::istringstream words(formula);
-  double sum = 0, product = 1, sign = 1;
+  std::int64_t numerator = 1, denominator = 1;
+  double sum = 0, sign = 1;
   for (std::string word; words >> word;) {
     if (word == "+" || word == "-") {
-      sum += sign * product;
-      product = 1;
+      sum += sign * static_cast<double>(numerator) / static_cast<double>(denominator);
+      numerator = denominator = 1;
       sign = word == "+" ? 1 : -1;
       continue;
     }
@@ -125,29 +159,44 @@ double MemoryLetters::value(const std::string& formula) const {
     for (std::string factor; std::getline(factors, factor, '/'); divides = true) {
       CHECK(!factor.empty()) << "an empty factor in " << formula;
       const bool digits = factor.find_first_not_of("0123456789") == std::string::npos;
-      double value = digits ? std::stod(factor) : letter(factor[0]);
+      std::int64_t value = digits ? std::stoll(factor) : letter(factor[0]);
       if (factor.ends_with("^2")) value *= value;
-      product = divides ? product / value : product * value;
+      (divides ? denominator : numerator) *= value;
     }
   }
-  return sum + sign * product;
+  return sum + sign * static_cast<double>(numerator) / static_cast<double>(denominator);
+}
+
+double MemoryLetters::most_padding() const {
+  if (config_.layout.zero_stage == 0) return 0;
+  return static_cast<double>(tensors_ * (63 + std::lcm(config_.layout.dp, std::int64_t{128})));
 }
 
 std::string term_formula(const MemoryLetters& letters, Term term, double bytes) {
   const TermFormulas* entry = find(term);
   if (!entry) return "";
-  for (const char* formula : entry->formulas) {
-    if (std::string_view(formula).find('n') != std::string_view::npos) return formula;  // a bucket: no one size
-    if (letters.value(formula) == bytes) return formula;
+  for (const std::string formula : entry->formulas) {
+    if (const std::size_t bucket = formula.find('n'); bucket != std::string::npos) {
+      // "e n/d": a bucket holds a whole number of values, at most all of the rank's and their padding.
+      const double each = letters.value(formula.substr(0, 1)), shards = formula.ends_with("/d") ? letters.value("d") : 1;
+      const double values = bytes * shards / each;
+      if (values == std::floor(values) && values <= letters.value("N") + letters.most_padding()) return formula;
+    } else if (letters.value(formula) == bytes) {
+      return formula;
+    }
   }
   if (!entry->state) return "";
-  // Sharded state: parameters start at multiples of 64 values, buckets end at multiples of lcm(d, 128).
-  const char* nearest = nullptr;
-  for (const char* formula : entry->formulas) {
-    const double padding = bytes - letters.value(formula);
-    if (padding > 0 && (!nearest || padding < bytes - letters.value(nearest))) nearest = formula;
+  std::string nearest;
+  double least = 0;
+  for (const std::string formula : entry->formulas) {
+    const double shards = formula.find("/d") != std::string::npos ? letters.value("d") : 1;
+    const double padding = bytes - letters.value(formula), most = 4 * letters.most_padding() / shards;
+    if (padding > 0 && padding <= most && (nearest.empty() || padding < least)) {
+      nearest = formula + " + padding";
+      least = padding;
+    }
   }
-  return nearest ? std::string(nearest) + " + padding" : "";
+  return nearest;
 }
 
 bool is_state(Term term) {

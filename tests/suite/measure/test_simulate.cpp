@@ -167,14 +167,38 @@ TEST(Simulate, EveryRankSendsWhatTheFormulaOfItsStageSays) {
   }
 }
 
+/// ZeRO stages with and without parameters that stay whole, grouped queries whose width is no multiple of h, both families.
+std::vector<TrainConfig> sharded_layouts() {
+  std::vector<TrainConfig> list;
+  for (const ModelFamily family : {ModelFamily::gpt, ModelFamily::llama}) {
+    for (const int stage : {1, 2, 3}) {
+      for (const std::int64_t threshold : {0, 100, 100'000}) {
+        TrainConfig config = tiny();
+        config.model.family = family;
+        config.model.hidden = 96, config.model.heads = 6, config.model.kv_heads = family == ModelFamily::llama ? 2 : 6;
+        config.model.ffn_hidden = 200;
+        config.layout.tp = config.layout.dp = config.layout.pp = 2;
+        config.layout.zero_stage = stage;
+        config.layout.global_batch = config.layout.micro_batch * config.layout.dp * 4;
+        config.stack.sharded_parameters.persistence_threshold = threshold;
+        list.push_back(config);
+      }
+    }
+  }
+  return list;
+}
+
 TEST(Simulate, EveryByteAtThePeakHasATermWithItsFormula) {
-  for (const TrainConfig& config : layouts()) {
+  std::vector<TrainConfig> list = layouts();
+  for (const TrainConfig& config : sharded_layouts()) list.push_back(config);
+  for (const TrainConfig& config : list) {
     const VariantResult result = simulate(config, profile("dgx-h100"), {});
     for (const StageResult& stage : result.stages) {
       double sum = 0;
       std::map<std::string, double> by_purpose;
       for (const StageMemory::Term& term : stage.memory.terms) {
-        EXPECT_FALSE(term.formula.empty()) << term.name << " of " << term.bytes << " bytes, stage " << stage.stage;
+        EXPECT_FALSE(term.formula.empty()) 
+            << term.name << " of " << term.bytes << " bytes, stage " << stage.stage << " of " << to_json(config.layout).dump();
         sum += term.bytes;
         by_purpose[term.purpose] += term.bytes;
       }
