@@ -113,9 +113,13 @@ class ScatteredGradients : public GradientStore {
 
   void begin_backward(Bucket& bucket) override {
     if (bucket.tied_embedding) return;
+    const OpContext before = context_.rec.at();
+    context_.rec.at().phase = Phase::gradient_sync;
+    context_.rec.at().site = Site::gradients;
     bucket.gradients = new_gradients(context_, Term::unreduced_gradients, bucket.elements);
     zero(context_, bucket.gradients);
     bind_gradients(bucket, bucket.gradients);
+    context_.rec.at() = before;
   }
 
   void end_backward(Bucket& bucket, bool) override {
