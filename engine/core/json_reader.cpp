@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <set>
 #include <sstream>
 
 namespace benchsuite {
@@ -37,6 +39,38 @@ bool nests_too_deeply(const std::string& text) {
   return false;
 }
 
+/// Follows the parser and remembers the first key, dotted, that an object has twice: JSON readers silently keep the last.
+struct DuplicateKeys {
+  struct Level {
+    std::set<std::string> keys;
+    std::string at;  ///< the key read last
+  };
+  std::vector<Level> levels;
+  std::string found;
+
+  bool operator()(int, Json::parse_event_t event, Json& value) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+        levels.emplace_back();
+        break;
+      case Json::parse_event_t::object_end:
+        levels.pop_back();
+        break;
+      case Json::parse_event_t::key: {
+        const std::string& key = value.get_ref<const std::string&>();
+        Level& level = levels.back();
+        level.at = key;
+        if (level.keys.insert(key).second || !found.empty()) break;
+        for (const Level& outer : levels) found += (found.empty() ? "" : ".") + outer.at;
+        break;
+      }
+      default:
+        break;
+    }
+    return true;
+  }
+};
+
 }  // namespace
 
 Json parse_json(const std::string& text, const std::string& name) {
@@ -44,7 +78,12 @@ Json parse_json(const std::string& text, const std::string& name) {
     throw Error({Violation{name, "", "", "nested more than 100 levels deep", "no file of benchsuite is"}});
   }
   try {
-    return Json::parse(text, nullptr, true, true);
+    DuplicateKeys duplicates;
+    Json json = Json::parse(text, std::ref(duplicates), true, true);
+    if (!duplicates.found.empty()) {
+      throw Error({Violation{name, duplicates.found, "", "is given twice", "keep one of them"}});
+    }
+    return json;
   } catch (const nlohmann::json::parse_error& failure) {
     // The parser knows the byte; people look for line and column.
     const std::size_t end = std::min(failure.byte == 0 ? 0 : failure.byte - 1, text.size());

@@ -228,7 +228,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("unknown {} \"{}\"; {}", kind, word, guess.empty() ? help : "did you mean \"" + guess + "\"?");
   }
   if (at == &app && dynamic_cast<const CLI::RequiredError*>(&error))
-    return "a verb is needed: list, show, run, report or validate; " + help;
+    return "a verb is needed, such as run or list; " + help;
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text + "; " + help;

@@ -20,7 +20,7 @@ std::string version_text() {
   return fmt::format(
       "benchsuite {} (engine {})\n"
       "build:   {}, compiler {}\n"
-      "devices: sim; cpu in the tests; cuda not built\n"
+      "devices: sim, cpu\n"
       "schemas: case {}, expected {}, result {}\n",
       kSuiteVersion, engine_commit(), BENCHSUITE_BUILD_TYPE, __VERSION__, kCaseSchemaVersion, kExpectedSchemaVersion,
       kResultSchemaVersion);

@@ -125,6 +125,19 @@ std::set<std::string> variants_of(const Expression& expression) {
   return found;
 }
 
+std::string why_not_in_layout(const Expression& expression, const std::vector<VariantResult>& variants) {
+  if (expression.kind == Expression::Kind::metric) {
+    const MetricPath path = parse_metric(expression.metric);
+    const auto variant = std::find_if(variants.begin(), variants.end(),
+                                      [&](const VariantResult& candidate) { return candidate.id == path.variant; });
+    return variant == variants.end() ? "" : why_not_in_layout(*variant, path);
+  }
+  for (const Expression& operand : expression.operands) {
+    if (std::string why = why_not_in_layout(operand, variants); !why.empty()) return why;
+  }
+  return "";
+}
+
 namespace {
 
 /// The paired ratio of two steps; nothing for anything else, or without enough pairs.

@@ -35,6 +35,9 @@ std::string to_string(const Expression& expression);
 /// Ids of all variants it speaks about.
 std::set<std::string> variants_of(const Expression& expression);
 
+/// Why one of its metrics means nothing in its variant's layout (why_not_in_layout), or "".
+std::string why_not_in_layout(const Expression& expression, const std::vector<VariantResult>& variants);
+
 /// Its value over the variants of a case; nothing when a metric is missing or the result is not finite. `missing`, when
 /// given, receives what was missing, in words. The ratio of two variants' iteration_s is the median over the pairs of
 /// steps that were measured side by side, where there are enough.

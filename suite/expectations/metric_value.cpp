@@ -188,4 +188,27 @@ std::optional<double> metric_value(const VariantResult& variant, const MetricPat
   return std::nullopt;
 }
 
+std::string why_not_in_layout(const VariantResult& variant, const MetricPath& path) {
+  const MetricName* metric = find(path.metric);
+  const bool of_stage = metric && std::string(metric->detail) == "stage";
+  const int stage = of_stage ? stage_index(path.detail).value_or(-1) : -1;
+  if (!variant.stages.empty() && stage >= static_cast<int>(variant.stages.size())) {
+    return "this layout has no stage " + path.detail;
+  }
+  bool lacks = false;
+  if (path.metric == "saved_activation_formula_bytes") {
+    for (const StageResult& result : variant.stages) {
+      lacks = lacks || ((stage < 0 || stage == result.stage) && result.memory.saved_formula_bytes < 0);
+    }
+  } else if (path.metric == "communication_bytes_formula") {
+    for (const CommunicationTime& entry : variant.communication) {
+      lacks = lacks || (entry.kind == path.detail && entry.expected_bytes < 0);
+    }
+  } else if (path.metric == "rank_communication_bytes" || path.metric == "rank_communication_bytes_formula") {
+    const SentBytes* sent = furthest_from_formula(variant, path.detail);
+    lacks = sent && sent->expected_bytes < 0;
+  }
+  return lacks ? "there is no closed formula for this layout" : "";
+}
+
 }  // namespace benchsuite

@@ -26,6 +26,10 @@ MetricPath parse_metric(const std::string& text);
 /// The value, or nothing when the variant doesn't have it (a null metric, a kind or stage that isn't there).
 std::optional<double> metric_value(const VariantResult& variant, const MetricPath& path);
 
+/// Why `path` means nothing in this layout, or "": it asks for a closed formula that the layout doesn't have (ZeRO slices, for
+/// one), or for a pipeline stage beyond its last. A check of it says nothing, which is not a metric that is missing.
+std::string why_not_in_layout(const VariantResult& variant, const MetricPath& path);
+
 /// Every metric name, with its unit: for messages and documentation.
 struct MetricName {
   const char* name;

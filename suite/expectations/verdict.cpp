@@ -77,7 +77,10 @@ Outcome outcome_of(const CheckResult& check) {
               fmt::format("{}: {:.6g} {} is between the pass and the warn bounds", title_of(check),
                           check.value.value_or(0.0), check.unit)};
     case Verdict::noref:
-      return {Status::noref, check.explanation.ends_with(kNotSelected) ? "NOT_SELECTED" : "STALE_REFERENCE",
+      return {Status::noref,
+              check.explanation.ends_with(kNotSelected)       ? "NOT_SELECTED"
+              : check.explanation.find("this layout") != std::string::npos ? "OTHER_LAYOUT"
+                                                              : "STALE_REFERENCE",
               title_of(check) + ": " + check.explanation};
     case Verdict::pass:
     case Verdict::shown:
@@ -132,6 +135,9 @@ CheckResult judge(const Expectation& expectation, const std::vector<VariantResul
   std::string no_reference = why_not_measured(expectation, variants, context);
   if (no_reference.empty() && !context.as_written && expectation.kind != ExpectationKind::bound) {
     no_reference = "the configuration is not the one this reference was chosen for";
+  }
+  for (const std::optional<Expression>* side : {&expectation.metric, &expectation.equals}) {
+    if (no_reference.empty() && *side && !context.as_written) no_reference = why_not_in_layout(**side, variants);
   }
   if (!no_reference.empty()) {
     check.verdict = Verdict::noref;

@@ -125,7 +125,10 @@ void add_to_pass(RankPasses& passes, const Op& op, Picoseconds time, Picoseconds
   if (!is_of_pass(op)) return;
   const auto chunk = static_cast<std::size_t>(std::max<std::int16_t>(op.chunk, 0));
   if (chunk >= passes.time.size()) passes.time.resize(chunk + 1);
-  passes.time[chunk][op.phase == Phase::forward ? 0 : 1] += time;
+  std::vector<Picoseconds>& lengths = passes.time[chunk][op.phase == Phase::forward ? 0 : 1];
+  const auto micro_batch = static_cast<std::size_t>(op.micro_batch);
+  if (micro_batch >= lengths.size()) lengths.resize(micro_batch + 1);
+  lengths[micro_batch] += time;
   passes.end = std::max(passes.end, end);
 }
 
@@ -174,11 +177,7 @@ class Gaps {
         span.micro_batch = op.micro_batch;
         span.chunk = op.chunk;
         totals_[winner->kind].exposed += next - from;
-        if (span.category == Category::pipeline) {
-          metrics_.passes.exposed += next - from;
-        } else {
-          add_to_pass(metrics_.passes, op, next - from, next);
-        }
+        if (span.category != Category::pipeline) add_to_pass(metrics_.passes, op, next - from, next);
       } else {
         for (const auto& [begin, end] : launches)
           waited += std::max<Picoseconds>(0, std::min(end, next) - std::max(begin, from));
@@ -230,6 +229,16 @@ std::vector<KindTotal> empty_totals() {
 }
 
 }  // namespace
+
+double pass_time(const RankPasses& passes) {
+  double sum = 0;
+  for (const auto& chunk : passes.time) {
+    for (const auto& lengths : chunk) {
+      for (const Picoseconds length : lengths) sum += static_cast<double>(length);
+    }
+  }
+  return sum;
+}
 
 bool is_communication_kind(const std::string& kind) {
   const std::vector<KindTotal> kinds = empty_totals();
@@ -373,10 +382,12 @@ std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& r
     entry->bytes = sums[i].bytes / all_ranks;
     entry->calls = std::llround(static_cast<double>(sums[i].calls) / all_ranks);
   }
+  double passes = 0;
+  for (const RoleMetrics& role : kept) passes += static_cast<double>(role.ranks) * pass_time(role.passes);
   const double idle = total_of(Category::bubble), whole = static_cast<double>(replayed.step) * all_ranks;
   result.gpu_busy = busy / all_ranks;
   result.bubble_share = whole > 0 ? idle / whole : 0;
-  result.bubble_over_ideal = whole > idle ? idle / (whole - idle) : 0;
+  result.bubble_over_ideal = passes > 0 ? idle / passes : 0;
   result.recompute_s = mean_s(total_of(Category::recompute));
   return kept;
 }

@@ -29,16 +29,18 @@ struct KindTotal {
 
 /// What the pipeline passes of one rank took.
 struct RankPasses {
-  /// Forwards and backwards (recompute included) of each chunk, summed over micro-batches: compute, and exposed
+  /// Forwards and backwards (recompute included) [chunk][forward, backward][micro-batch]: compute, and exposed
   /// communication other than the pipeline's.
-  std::vector<std::array<Picoseconds, 2>> time;
+  std::vector<std::array<std::vector<Picoseconds>, 2>> time;
   Picoseconds end = 0;     ///< of the last pass
   Picoseconds travel = 0;  ///< sum over pipeline sends, from both sides being there to the end
   std::int64_t sends = 0;
-  Picoseconds exposed = 0;  ///< pipeline transfers that compute waited for: category pipeline, not bubble
   std::vector<GanttSpan> idle_after;  ///< waiting after the rank's last pass
   Picoseconds launches = 0;  ///< of the waiting up to the last pass: all that was missing was the host's launch
 };
+
+/// The sum of a rank's passes, in picoseconds.
+double pass_time(const RankPasses& passes);
 
 struct RankMetrics {
   Breakdown breakdown;
@@ -61,7 +63,7 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
 
 /// Fills what timelines decide: step, iteration_s, stages (breakdown, gpu_busy, gantt, peak_in_flight, stage and
 /// representative_rank; other fields of stages that are there already are kept), communication, mean_breakdown,
-/// ranks_in_breakdown, gpu_busy, bubble_share, bubble_over_ideal, recompute_s and ops. Means weigh every rank alike.
+/// ranks_in_breakdown, gpu_busy, bubble_share, bubble_over_ideal (of the passes), recompute_s and ops. Means weigh every rank alike.
 /// Kinds of communication that are in `result` already keep their place and expected_bytes; new ones follow.
 /// Returns what only the caller can use, by role.
 std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result);

@@ -95,6 +95,14 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
     }
     if (v.loss) notes += fmt::format("  {}: loss {}\n", one_line(v.id), significant(*v.loss, 6));
   }
+  std::string formulas;
+  for (const VariantResult& v : result.variants) {
+    if (!v.flops_formula.empty() && formulas.find(v.flops_formula) == std::string::npos)
+      formulas += (formulas.empty() ? "" : ", ") + v.flops_formula;
+  }
+  if (formulas.find(", ") != std::string::npos) {
+    notes += "  MFU counts FLOPs by " + formulas + ": a flash kernel skips what the causal mask leaves out\n";
+  }
   std::string text = table.text(2, [&](std::string_view header) { return paint.bold(header); });
   text +=
       paint.dim("  ratio: step over the fastest of the same model, hardware and layout (recompute apart) that fits") +
@@ -102,33 +110,56 @@ std::string variants_table(const CaseResult& result, const Paint& paint) {
   return text + notes;
 }
 
-/// The idle time of a mean rank beside the formula in its second convention (the first is in the table above), and what
-/// it is made of.
+/// A part of the bubble in a column's width: its word that is not common to others.
+std::string one_word(const std::string& name) {
+  if (name == "unequal stages") return "stages";
+  if (name == "varying passes") return "varying";
+  if (name == "end of the step") return "end";
+  return name;
+}
+
+/// The waiting time of a mean rank beside the formula in its second convention (the first is in the table above), and what
+/// it is made of. Parts that are small everywhere are left out.
 std::string bubble_table(const CaseResult& result, const Paint& paint) {
-  TextTable table({{"bubble", TextTable::left, 24},
-                   {"of busy | formula"},
-                   {"waiting ="},
-                   {"formula"},
-                   {"+ stages"},
-                   {"+ transfers"},
-                   {"+ exposed"},
-                   {"+ end"},
-                   {"+ rest"}});
-  bool any = false;
+  std::vector<std::string> names;
   for (const VariantResult& v : result.variants) {
-    if (v.bubble_parts.size() != 6 || !(v.bubble_formula_step > 0)) continue;
-    any = true;
+    for (const BubblePart& part : v.bubble_parts) {
+      const bool matters = std::abs(part.seconds) >= 0.0005 * v.iteration_s;
+      if (matters && std::find(names.begin(), names.end(), part.name) == names.end()) names.push_back(part.name);
+    }
+  }
+  if (names.empty()) return "";
+  const std::vector<BubblePart>& order = std::max_element(
+      result.variants.begin(), result.variants.end(), [](const VariantResult& x, const VariantResult& y) {
+        return x.bubble_parts.size() < y.bubble_parts.size();
+      })->bubble_parts;
+  std::vector<TextTable::Column> columns{{"bubble", TextTable::left, 24}, {"of passes"}, {"formula"}, {"waiting ="}};
+  std::vector<std::string> shown;
+  for (const BubblePart& part : order) {
+    if (std::find(names.begin(), names.end(), part.name) == names.end()) continue;
+    columns.push_back({(shown.empty() ? "" : "+ ") + one_word(part.name)});
+    shown.push_back(part.name);
+  }
+  TextTable table(columns);
+  for (const VariantResult& v : result.variants) {
+    if (v.bubble_parts.empty()) continue;
     std::vector<std::string> cells{
-        v.id, fmt::format("{} | {}", format_percent(v.bubble_over_ideal), format_percent(v.bubble_formula_ideal)),
+        v.id, format_percent(v.bubble_over_ideal), format_percent(v.bubble_formula_ideal),
         format_seconds(v.bubble_share * v.iteration_s)};
-    for (const BubblePart& part : v.bubble_parts) cells.push_back(format_seconds(part.seconds));
+    for (const std::string& name : shown) {
+      const auto part = std::find_if(v.bubble_parts.begin(), v.bubble_parts.end(),
+                                     [&](const BubblePart& candidate) { return candidate.name == name; });
+      cells.push_back(part == v.bubble_parts.end() ? "–" : format_seconds(part->seconds));
+    }
     table.add(cells);
   }
-  if (!any) return "";
-  return "\n" + table.text(2, [&](std::string_view header) { return paint.bold(header); }) +
-         paint.dim("  formula: (p - 1)/(v m + p - 1) of the step, (p - 1)/(v m) of the busy time; stages: unequal ones; exposed: "
-                   "transfers\n  that count as communication; end: after the last pass") +
-         "\n";
+  std::string text = "\n" + table.text(2, [&](std::string_view header) { return paint.bold(header); });
+  for (const std::string& line : wrap("formula: (p - 1)/(v m + p - 1) of the step above, (p - 1)/(v m) of the passes "
+                                      "here; parts under 0.05 % of every step are left out",
+                                      kConsoleColumns - 2)) {
+    text += paint.dim("  " + line) + "\n";
+  }
+  return text;
 }
 
 /// A bar that spans [from, to] of `longest` on `width` columns; at least one column wide.
@@ -247,7 +278,8 @@ std::string claims_text(const CaseResult& result, const Paint& paint) {
 
 std::string console_start(const CaseResult& result, std::string_view device, bool colour) {
   return Paint(colour)("[ RUN  ]", "36") +
-         fmt::format(" {}  ({} variants on {})\n", one_line(result.id), result.variants.size(), one_line(device));
+         fmt::format(" {}  ({} variant{} on {})\n", one_line(result.id), result.variants.size(),
+                     result.variants.size() == 1 ? "" : "s", one_line(device));
 }
 
 std::string console_case(const CaseResult& result, bool colour, std::string_view reproduce) {

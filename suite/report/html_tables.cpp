@@ -109,8 +109,8 @@ void bubble_table(Page& page, const CaseResult& result, std::size_t index) {
     return;
   page.raw(
       "<h3>Bubble</h3><p class=soft>Waiting time of a mean rank beside the formula, as a share of the step and of the "
-      "busy time, and what it is made of.</p><div class=scroll><table class=tight><tr><th class=l>variant<th>of the "
-      "step<th>formula<th>of the<br>busy time<th>formula<th>waiting<br>=");
+      "passes, and what it is made of.</p><div class=scroll><table class=tight><tr><th class=l>variant<th>of the "
+      "step<th>formula<th>of the<br>passes<th>formula<th>waiting<br>=");
   std::vector<std::string> names;
   for (const VariantResult& v : result.variants) {
     for (const BubblePart& part : v.bubble_parts) {

@@ -85,7 +85,7 @@ std::string variants(const CaseResult& result, std::string_view device) {
   }
   if (!bubbles.empty()) {
     text += "\n### Bubble: measured beside the formula, in both conventions\n\n" +
-            header({"variant", "of the step", "(p - 1)/(v m + p - 1)", "of the busy time", "(p - 1)/(v m)", "waiting",
+            header({"variant", "of the step", "(p - 1)/(v m + p - 1)", "of the passes", "(p - 1)/(v m)", "waiting",
                     "made of"}, 1) +
             bubbles;
   }

@@ -98,7 +98,7 @@ struct VariantResult {
   double bubble_share = 0;         ///< mean idle share of the step on the timeline
   double bubble_formula_step = 0;  ///< (p-1)/(v m + p-1)
   double bubble_formula_ideal = 0; ///< (p-1)/(v m)
-  double bubble_over_ideal = 0;    ///< measured idle over measured busy, same convention as bubble_formula_ideal
+  double bubble_over_ideal = 0;    ///< measured idle over the time of the passes, as bubble_formula_ideal has it
   std::vector<BubblePart> bubble_parts;  ///< formula, unequal stages, ...: they add up to bubble_share * iteration_s
   double recompute_s = 0;          ///< recompute compute time, mean over stages
   double peak_memory_gib = 0;

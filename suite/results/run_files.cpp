@@ -46,7 +46,24 @@ std::string format_utc(std::int64_t unix_seconds, const char* format) {
 
 }  // namespace
 
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const std::string& given, const std::string& text) {
+  std::error_code unresolved;
+  const fs::file_status status = fs::status(given, unresolved);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device or a pipe is written, never replaced
+    const int descriptor = ::open(given.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) refuse(given, errno, kRemedy);
+    try {
+      write_all(descriptor, text, given);
+    } catch (...) {
+      ::close(descriptor);
+      throw;
+    }
+    if (::close(descriptor) != 0) refuse(given, errno, kRemedy);
+    return;
+  }
+  // A link keeps pointing where it did: what it points at is replaced.
+  const fs::path resolved = fs::weakly_canonical(given, unresolved);
+  const std::string path = unresolved || resolved.empty() ? given : resolved.string();
   const std::string temporary = path + ".tmp";
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) refuse(path, errno, kRemedy);

@@ -45,7 +45,7 @@ void keep_variants(SelectedCase& selected, const std::vector<std::string>& patte
   std::vector<ResolvedVariant>& variants = selected.resolved.variants;
   const std::size_t before = variants.size();
   std::erase_if(variants, [&](const ResolvedVariant& variant) { return !matches_any(variant.id, patterns); });
-  selected.partial = variants.size() != before;
+  selected.partial = selected.partial || variants.size() != before;
   Json kept = Json::array();
   for (Json& variant : selected.resolved.resolved["variants"]) {
     if (matches_any(variant["id"].get<std::string>(), patterns)) kept.push_back(std::move(variant));
@@ -53,12 +53,10 @@ void keep_variants(SelectedCase& selected, const std::vector<std::string>& patte
   selected.resolved.resolved["variants"] = std::move(kept);
 }
 
-/// A --set that some variants can't bear: without those when none of them is asked for, else a remedy more.
-void take_those_that_work(CaseFile source, const std::vector<Override>& sets, const std::vector<std::string>& patterns,
-                          const DataRoot& root, SelectedCase& selected, std::vector<Violation>& found) {
+/// A --set that some variants can't bear: says which can.
+void say_what_works(const CaseFile& source, const std::vector<Override>& sets, const DataRoot& root,
+                    std::vector<Violation>& found) {
   std::string broken, sound;
-  bool wanted_breaks = false;
-  std::vector<VariantSpec> kept;
   for (const VariantSpec& variant : source.variants) {
     CaseFile alone = source;
     alone.variants = {variant};
@@ -66,22 +64,10 @@ void take_those_that_work(CaseFile source, const std::vector<Override>& sets, co
     resolve_case(alone, sets, root, problems);
     std::string& list = problems.empty() ? sound : broken;
     list += (list.empty() ? "" : ", ") + variant.id;
-    if (problems.empty()) {
-      kept.push_back(variant);
-    } else {
-      wanted_breaks = wanted_breaks || patterns.empty() || matches_any(variant.id, patterns);
-    }
   }
-  if (kept.empty()) return;
-  if (wanted_breaks) {
-    found.push_back({"--set", "variants", broken, "can't be had with it",
-                     "choose others by --variant GLOB; it suits " + sound});
-    return;
-  }
-  found.clear();
-  source.variants = std::move(kept);
-  selected.resolved = resolve_case(source, sets, root, found);
-  selected.partial = true;
+  if (sound.empty()) return;
+  found.push_back(
+      {"--set", "variants", broken, "can't be had with it", "choose others by --variant GLOB; it suits " + sound});
 }
 
 SelectedCase select_case(const std::string& file, const std::string& name, const std::vector<Override>& sets,
@@ -101,10 +87,16 @@ SelectedCase select_case(const std::string& file, const std::string& name, const
     std::erase_if(source.variants, chooses_hardware);
     selected.partial = true;
   }
+  if (!sets.empty() && !selection.variants.empty()) {  // what is not asked for need not bear the --set, nor equal another
+    const std::size_t dropped = std::erase_if(source.variants, [&](const VariantSpec& variant) {
+      return !matches_any(variant.id, selection.variants);
+    });
+    selected.partial = selected.partial || dropped > 0;
+  }
   selected.resolved.source = source;
   if (found.empty()) {
     selected.resolved = resolve_case(source, sets, root, found);
-    if (!found.empty() && !sets.empty()) take_those_that_work(source, sets, selection.variants, root, selected, found);
+    if (!found.empty() && !sets.empty()) say_what_works(source, sets, root, found);
   }
   for (Violation& violation : found) violation.file = root.shorten(violation.file);
   if (found.empty()) {

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "suite/cases/suite_file.h"
@@ -71,14 +73,17 @@ CaseResult not_run(const SelectedCase& selected, const std::string& reason) {
 
 int nothing_matched(const RunRequest& request, const DataRoot& root) {
   const std::vector<std::string> known = root.names(DataKind::cases);
-  std::string text = "no case matches";
+  std::string text = "no case matches", remedy = "benchsuite list shows all cases";
   for (const std::string& name : request.selection.names) {
     text += " \"" + name + "\"";
     const std::string guess = did_you_mean(name, known);
-    if (!guess.empty()) text += " (did you mean \"" + guess + "\"?)";
+    if (!guess.empty() && guess != name) text += " (did you mean \"" + guess + "\"?)";
   }
-  for (const std::string& variant : request.selection.variants) text += " with a variant \"" + variant + "\"";
-  fmt::print(stderr, "benchsuite: {}; benchsuite list shows all cases\n", text);
+  for (const std::string& variant : request.selection.variants) {
+    text += " with a variant \"" + variant + "\"";
+    remedy = "benchsuite show CASE shows its variants";
+  }
+  fmt::print(stderr, "benchsuite: {}; {}\n", text, remedy);
   Run run;
   run.exit_code = kExitNothing;
   fmt::print(request.json == "-" ? stderr : stdout, "{}\n", console_summary(run, "nothing written"));
@@ -92,6 +97,17 @@ bool selects_something(const Selection& selection) {
 [[noreturn]] void refuse(const char* flag, const std::string& value, const std::string& problem,
                          const std::string& remedy) {
   throw Error({Violation{"command line", flag, value, problem, remedy}});
+}
+
+/// A file that can't be written shows before the run, not after it.
+void check_output(const char* flag, const std::string& path) {
+  if (path.empty()) return;
+  if (fs::is_directory(path)) refuse(flag, path, "is a folder", "name a file in it");
+  const fs::path folder = fs::path(path).parent_path();
+  const std::string place = fs::exists(path) ? path : folder.empty() ? "." : folder.string();
+  if (::access(place.c_str(), W_OK) != 0) {
+    refuse(flag, path, std::string("can't be written: ") + std::strerror(errno), "choose a place you may write to");
+  }
 }
 
 /// Puts a suite's cases and policy into the request; what the command line says stays.
@@ -324,6 +340,8 @@ int verb_run(const RunRequest& given, const std::atomic<int>& signal) {
              "name a case (benchsuite list shows all), a --case-file, a --tag or a --suite");
     }
   }
+  check_output("--json", request.json == "-" ? "" : request.json);
+  check_output("--junit", request.junit);
   std::vector<Violation> problems;
   std::vector<SelectedCase> selected;
   if (selects_something(request.selection)) selected = select_cases(request.selection, root, problems);

@@ -33,6 +33,12 @@ TEST(ParseJson, KeepsTheOrderOfKeys) {
   EXPECT_EQ(parse_json("{\"b\": 1, \"a\": 2}", "case.json").dump(), "{\"b\":1,\"a\":2}");
 }
 
+TEST(ParseJson, AKeyGivenTwiceIsRefused) {
+  EXPECT_THAT(config_message("{\"layout\": {\"tp\": 1, \"pp\": 2, \"tp\": 2}}"), HasSubstr("layout.tp: is given twice"));
+  EXPECT_THAT(config_message("{\"a\": [{\"b\": 1}, {\"b\": 2}], \"a\": 3}"), HasSubstr("a: is given twice"));
+  EXPECT_NO_THROW(parse_json("{\"a\": [{\"b\": 1}, {\"b\": 2}], \"b\": {\"a\": 1}}", "case.json"));
+}
+
 TEST(ParseJson, MalformedNamesLineAndColumn) {
   // The colon's place is taken by the number's first digit: line 3, column 9.
   EXPECT_THAT(config_message("{\n  \"tp\": 4,\n  \"pp\"  4\n}\n"), HasSubstr("malformed JSON at line 3, column 9:"));

@@ -177,6 +177,21 @@ TEST(Metrics, BytesOfARankAreThoseOfTheOneFurthestFromItsFormula) {
   EXPECT_EQ(value("a.rank_communication_bytes.no such kind"), std::nullopt);
 }
 
+TEST(Metrics, WhatTheLayoutLacksIsNotAMissingMetric) {
+  VariantResult variant;
+  variant.id = "a";
+  variant.stages.resize(1);
+  variant.stages[0].sent = {{"tensor all_reduce", 5, -1}, {"pipeline send", 5, 5}};
+  const auto why = [&](const std::string& path) { return why_not_in_layout(variant, parse_metric(path)); };
+  EXPECT_EQ(why("a.rank_communication_bytes_formula.tensor all_reduce"), "there is no closed formula for this layout");
+  EXPECT_EQ(why("a.rank_communication_bytes_formula.pipeline send"), "");
+  EXPECT_EQ(why("a.rank_communication_bytes_formula.tensor all_gather"), "");
+  EXPECT_EQ(why("a.saved_activation_formula_bytes"), "there is no closed formula for this layout") << "the default is none";
+  EXPECT_EQ(why("a.peak_in_flight.0"), "");
+  EXPECT_EQ(why("a.peak_in_flight.1"), "this layout has no stage 1");
+  EXPECT_EQ(why("a.iteration_s"), "");
+}
+
 TEST(Metrics, EveryNameIsAnswered) {
   VariantResult variant = variant_result("a", 1);
   variant.mfu = variant.hfu = variant.loss = 0.5;

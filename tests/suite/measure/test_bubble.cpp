@@ -11,7 +11,7 @@ constexpr ScheduleShape kTwoStages{.kind = ScheduleKind::one_f_one_b, .pipeline 
 /// One rank with passes of `forward` and `backward` picoseconds each, two micro-batches.
 RoleMetrics role(Picoseconds forward, Picoseconds backward, Picoseconds end, Picoseconds travel = 0) {
   RoleMetrics metrics;
-  metrics.passes.time = {{2 * forward, 2 * backward}};
+  metrics.passes.time = {{std::vector<Picoseconds>{forward, forward}, std::vector<Picoseconds>{backward, backward}}};
   metrics.passes.end = end;
   metrics.passes.travel = 2 * travel;
   metrics.passes.sends = 2;
@@ -37,7 +37,7 @@ TEST(Bubble, EqualStagesAreTheFormulaAlone) {
   // F = 10, B = 20: 3 (F + B) = 90 long, 60 of work: each rank waits 30 = 1/2 of 60.
   const auto parts = bubble_parts(kTwoStages, {role(10, 20, 90), role(10, 20, 70)}, {0, 1}, 30e-12);
   EXPECT_DOUBLE_EQ(seconds(parts, "formula"), 30);
-  for (const char* name : {"unequal stages", "transfers", "exposed transfers", "launches", "end of the step", "rest"})
+  for (const char* name : {"unequal stages", "varying passes", "transfers", "launches", "other work", "end of the step", "rest"})
     EXPECT_EQ(seconds(parts, name), 0) << name;
 }
 
@@ -68,29 +68,38 @@ TEST(Bubble, WaitingAfterTheLastPassOfAllIsTheEndOfTheStep) {
   EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
 }
 
-TEST(Bubble, TransfersThatComputeWaitsForAreTakenOff) {
-  RoleMetrics first = role(10, 20, 90), last = role(10, 20, 70);
-  first.ranks = 3;
-  first.passes.exposed = 4;
-  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 27e-12);
-  EXPECT_DOUBLE_EQ(seconds(parts, "exposed transfers"), -3);
+TEST(Bubble, LaunchesDelayTheEnd) {
+  // As EqualStages, but the host was late by 8 on each rank, and the last pass ended at 98.
+  RoleMetrics first = role(10, 20, 98), last = role(10, 20, 78);
+  first.passes.launches = last.passes.launches = 8;
+  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 38e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "launches"), 8);
   EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
 }
 
-TEST(Bubble, LaunchesAreAPartOfTheirOwn) {
-  RoleMetrics first = role(10, 20, 97), last = role(10, 20, 77);
-  first.passes.launches = 6;
-  last.passes.launches = 8;
-  last.ranks = 3;
-  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 37.5e-12);
-  EXPECT_DOUBLE_EQ(seconds(parts, "launches"), (6 + 3 * 8) / 4.0) << "mean over the ranks";
+TEST(Bubble, WorkBesideThePassesIsTakenOff) {
+  // Each rank spends 4 of the 30 it would wait in a reduction.
+  const auto parts = bubble_parts(kTwoStages, {role(10, 20, 90), role(10, 20, 70)}, {0, 1}, 26e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "other work"), -4);
   EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
 }
 
-TEST(Bubble, PartsAddUpToTheWaitingTimeWhateverItIs) {
-  const auto parts = bubble_parts(kTwoStages, {role(11, 23, 150, 3), role(19, 37, 130, 1)}, {0, 1}, 123e-12);
-  EXPECT_NEAR(sum(parts), 123, 1e-9);
-  EXPECT_EQ(parts.back().name, "rest");
+TEST(Bubble, PassesThatDifferAmongMicroBatchesDelayOthers) {
+  // Stage 0 takes 10 and 20 for its forwards, stage 1 always 15; backwards 30. F 0-10, 10-30; stage 1: F 10-25, B 25-55,
+  // F 55-70, B 70-100; stage 0: B 55-85, 100-130. With 15 for both forwards of stage 0: F 15-30, B 30-60, F 60-75, B 75-105, and
+  // stage 0 B 105-135.
+  RoleMetrics first = role(15, 30, 130), last = role(15, 30, 100);
+  first.passes.time[0][0] = {10, 20};
+  const auto parts = bubble_parts(kTwoStages, {first, last}, {0, 1}, 40e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "formula"), 45);
+  EXPECT_NEAR(seconds(parts, "varying passes"), -5, 1e-9);
+  EXPECT_NEAR(seconds(parts, "rest"), 0, 1e-9);
+}
+
+TEST(Bubble, WhatEndsLaterThanTheScheduleIsRest) {
+  const auto parts = bubble_parts(kTwoStages, {role(10, 20, 97), role(10, 20, 70)}, {0, 1}, 37e-12);
+  EXPECT_DOUBLE_EQ(seconds(parts, "rest"), 7);
+  EXPECT_NEAR(sum(parts), 37, 1e-9);
 }
 
 TEST(Bubble, AStageIsTheMeanOfItsRanks) {

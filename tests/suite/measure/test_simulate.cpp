@@ -208,16 +208,36 @@ TEST(Simulate, EveryByteAtThePeakHasATermWithItsFormula) {
   }
 }
 
-TEST(Simulate, PartsOfTheBubbleAddUpAndOnIdealTheFormulaIsAll) {
-  for (const char* hardware : {"dgx-h100", "ideal"}) {
-    const VariantResult result = simulate(gpt_13b(), profile(hardware), {});
-    ASSERT_EQ(result.bubble_parts.size(), 7u);
+// The rest is what the schedule with measured passes does not explain: a few percent where links, gathers or reductions
+// block, nothing on ideal hardware.
+TEST(Simulate, PartsOfTheBubbleAddUpAndExplainIt) {
+  struct Row {
+    const char* hardware;
+    std::int64_t dp;
+    int zero_stage;
+    bool across;
+    double rest;  ///< of the waiting time
+  };
+  for (const Row& row : {Row{"dgx-h100", 1, 0, false, 0.03}, Row{"dgx-h100", 2, 0, false, 0.03},
+                         Row{"dgx-h100", 2, 1, false, 0.03}, Row{"dgx-h100-1x100g", 1, 0, true, 0.1},
+                         Row{"ideal", 1, 0, false, 0}, Row{"ideal", 2, 2, false, 0}, Row{"ideal", 2, 3, false, 0}}) {
+    TrainConfig config = gpt_13b();
+    config.layout.dp = row.dp;
+    config.layout.global_batch *= row.dp;
+    config.layout.zero_stage = row.zero_stage;
+    if (row.across) config.layout.placement = TensorPlacement::across_nodes;
+    const VariantResult result = simulate(config, profile(row.hardware), {});
     double sum = 0;
     for (const BubblePart& part : result.bubble_parts) sum += part.seconds;
-    EXPECT_NEAR(sum, result.bubble_share * result.iteration_s, 1e-12) << hardware << ": a picosecond";
-    if (std::string(hardware) != "ideal") continue;
-    for (std::size_t i = 1; i < 7; ++i)
-      EXPECT_NEAR(result.bubble_parts[i].seconds, 0, 1e-12) << result.bubble_parts[i].name;
+    const double waiting = result.bubble_share * result.iteration_s;
+    EXPECT_NEAR(sum, waiting, 10e-12) << row.hardware << ": a picosecond a part";
+    ASSERT_EQ(result.bubble_parts.back().name, "rest");
+    EXPECT_LE(std::abs(result.bubble_parts.back().seconds), row.rest * waiting + 1e-12)
+        << row.hardware << " dp " << row.dp << " ZeRO-" << row.zero_stage;
+    if (std::string(row.hardware) != "ideal") continue;
+    for (std::size_t i = 1; i < result.bubble_parts.size(); ++i) {
+      EXPECT_NEAR(result.bubble_parts[i].seconds, 0, 1e-12) << result.bubble_parts[i].name << " ZeRO-" << row.zero_stage;
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // The runner, exit codes and result files, with doubles in place of the engine.
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
@@ -307,6 +309,24 @@ TEST(Results, FilesAppearWholeOrNotAtAll) {
   std::filesystem::create_directory(folder.file("taken"));  // renaming onto a folder fails after the text was written
   EXPECT_THROW(write_file(folder.file("taken"), "x"), Error);
   EXPECT_FALSE(std::filesystem::exists(folder.file("taken.tmp")));
+}
+
+TEST(Results, WhatIsNoFileIsWrittenButNeverReplaced) {
+  const TemporaryFolder folder;
+  write_file(folder.file("target"), "former");
+  std::filesystem::create_symlink(folder.file("target"), folder.file("link"));
+  write_file(folder.file("link"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+  EXPECT_EQ(read_text(folder.file("target")), "new");
+
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  const int reader = ::open(folder.file("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(folder.file("pipe"), "through");
+  char text[16] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 7);
+  EXPECT_STREQ(text, "through");
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.file("pipe")));
 }
 
 TEST(Results, AFailedWriteKeepsTheFormerFile) {

@@ -134,12 +134,50 @@ TEST(SpRecompute, NoticesDroppedRecomputedCollectives) {
   int failed = 0;
   for (const Json& check : result["checks"]) {
     const std::string metric = check["metric"];
-    const bool recomputed =
-        metric.find("communication_bytes") != std::string::npos && metric.find("(recomputed)") != std::string::npos;
+    const bool recomputed = metric.starts_with("full") && metric.find("communication_bytes") != std::string::npos &&
+                            metric.find("(recomputed)") != std::string::npos;
     EXPECT_EQ(check["verdict"] == "FAIL", recomputed && check["gates"] == true) << check.dump(2);
     failed += check["verdict"] == "FAIL";
   }
   EXPECT_EQ(failed, 10) << "all-gather and reduce-scatter of the five fully recomputing variants";
+}
+
+TEST(SpRecompute, NoticesSelectiveRecomputeThatRepeatsCollectives) {
+  const TemporaryFolder folder;
+  const Finished run = run_case(folder, "r", {"--variant", "selective_m8", "--set",
+                                              R"(layout.recompute={"granularity":"selective","modules":["core_attn","mlp"]})"});
+  int failed = 0;
+  const Json result = result_of(folder, "r")["cases"][0];
+  for (const Json& check : result["checks"]) {
+    const std::string id = check["id"];
+    const bool repeats = id.starts_with("selective_adds_no");
+    if (repeats) { EXPECT_EQ(check["verdict"], "FAIL") << check.dump(2); }
+    failed += check["verdict"] == "FAIL";
+  }
+  EXPECT_EQ(failed, 2) << run.out << run.err;
+}
+
+TEST(SpRecompute, AFormulaThatZeroLacksIsNoReferenceAndNoError) {
+  const TemporaryFolder folder;
+  const Finished run = run_case(folder, "r", {"--set", "layout.dp=2", "--set", "layout.zero_stage=3", "--variant", "*_m8"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  int without = 0;
+  const Json result = result_of(folder, "r")["cases"][0];
+  for (const Json& check : result["checks"]) {
+    EXPECT_TRUE(check["verdict"] == "PASS" || check["verdict"] == "SHOWN" || check["verdict"] == "NOREF") << check.dump(2);
+    without += check["explanation"].get<std::string>().find("no closed formula") != std::string::npos;
+  }
+  EXPECT_GE(without, 1);
+}
+
+TEST(SpRecompute, UnwritableOutputShowsBeforeTheRun) {
+  const TemporaryFolder folder;
+  for (const char* flag : {"--json", "--junit"}) {
+    const Finished run = run_case(folder, "r", {flag, "/no/such/folder/x"});
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(std::string(flag) + " = /no/such/folder/x: can't be written"));
+    EXPECT_FALSE(std::filesystem::exists(folder.file("r")));
+  }
 }
 
 TEST(SpRecompute, TwoRunsAreIdentical) {
