@@ -55,8 +55,12 @@ void Parts::write(const CaseResult& result) const {
   run.cases = {result};
   make_folder(folder_ + "/cases");
   write_file(folder_ + "/cases/" + result.id + ".json", result_text(run));
+  drop_variants(result.id);
+}
+
+void Parts::drop_variants(const std::string& case_id) const {
   std::error_code ignored;  // they say nothing that the case doesn't; left behind they do no harm
-  fs::remove_all(folder_of(result.id), ignored);
+  fs::remove_all(folder_of(case_id), ignored);
   fs::remove(folder_ + "/variants", ignored);
 }
 
@@ -77,7 +81,9 @@ std::optional<VariantResult> Parts::variant(const CaseResult& blank, const std::
 
 std::optional<CaseResult> Parts::complete(const CaseResult& blank) const {
   std::optional<CaseResult> found = read(folder_ + "/cases/" + blank.id + ".json", blank);
-  if (found) found->method_note = blank.method_note;
+  if (!found) return found;
+  found->method_note = blank.method_note;
+  drop_variants(blank.id);  // a process that was killed right after it wrote the case left them
   return found;
 }
 

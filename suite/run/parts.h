@@ -31,6 +31,7 @@ class Parts {
 
  private:
   std::string folder_of(const std::string& case_id) const { return folder_ + "/variants/" + case_id; }
+  void drop_variants(const std::string& case_id) const;
   std::optional<CaseResult> read(const std::string& file, const CaseResult& blank) const;
 
   std::string folder_;
