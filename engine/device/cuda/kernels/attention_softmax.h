@@ -2,9 +2,9 @@
 // two batched products (as Megatron-LM's fused scaled masked softmax, with the dropout beside it). It serves fused
 // attention ops where no library kernel computes them.
 //
-// Matrices are [b, a, s, s], row-major, rows of keys; dtypes of input and output are {fp32, fp32}, {bf16, bf16} or
-// {fp32, bf16}. Where both have one dtype the output may lie in the place of its input. The dropout mask is that of op
-// `dropout` at site kAttentionDropout: query as position, channel (first_head + head) s + key.
+// Matrices are [b, a, queries, s], row-major, rows of keys; dtypes of input and output are {fp32, fp32}, {bf16, bf16}
+// or {fp32, bf16}. Where both have one dtype the output may lie in the place of its input. The dropout mask is that of
+// op `dropout` at site kAttentionDropout: query as position, channel (first_head + head) s + key.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,6 +18,8 @@ namespace benchsuite::cuda {
 struct AttentionSoftmax {
   std::int64_t s = 0, b = 0, a = 0;       ///< positions, samples, query heads
   std::int64_t first_head = 0;            ///< global index of the first head
+  std::int64_t first_query = 0;           ///< position of a matrix's first row
+  std::int64_t queries = 0;               ///< rows of a matrix; 0: all s, so that first_query is 0
   DType in = DType::fp32;                 ///< of scores and of the gradient of the dropped-out probabilities
   DType out = DType::fp32;                ///< of probabilities and of the gradient of the scaled scores
   float scale = 1;                        ///< of the scores
@@ -27,8 +29,8 @@ struct AttentionSoftmax {
   std::int32_t layer = -1;                ///< global layer of the mask
 };
 
-/// dropped = dropout(softmax(mask(scale scores))); lse [b, a, s] fp32 = log sum exp of the masked, scaled scores (may
-/// be null). `scores` = Q K^T, not yet scaled.
+/// dropped = dropout(softmax(mask(scale scores))); lse [b, a, queries] fp32 = log sum exp of the masked, scaled scores
+/// (may be null). `scores` = Q K^T, not yet scaled.
 void attention_softmax(const AttentionSoftmax& what, const void* scores, void* dropped, float* lse,
                        cudaStream_t stream);
 

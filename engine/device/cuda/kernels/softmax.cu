@@ -15,23 +15,27 @@ namespace {
 
 constexpr int kKept = 4, kKeptBackward = 2;
 
-/// Rows [b, a, q] of `cols` keys. Where nothing is dropped, only rows and columns matter.
+/// Rows [b, a, queries] of `cols` keys.
 struct ScoreRows {
   std::int64_t rows;
   int cols;
+  int queries, first_query;
   int heads;
   std::int64_t first_head;
   float scale;
   bool causal, wide;
   KeepMask mask;
 
-  /// Row r mod cols sees the keys up to its own.
-  __device__ int kept(std::int64_t row) const { return causal ? static_cast<int>(row % cols) + 1 : cols; }
+  /// A query sees the keys up to its own position.
+  __device__ int kept(std::int64_t row) const {
+    return causal ? first_query + static_cast<int>(row % queries) + 1 : cols;
+  }
 
   __device__ Eight factors(std::int64_t row, int column) const {
     if (mask.p == 0) return {{1, 1, 1, 1, 1, 1, 1, 1}};
-    const std::int64_t matrix = row / cols, sample = matrix / heads, head = matrix - sample * heads;
-    return mask.factors(static_cast<int>(sample), row - matrix * cols, (first_head + head) * cols + column);
+    const std::int64_t matrix = row / queries, sample = matrix / heads, head = matrix - sample * heads;
+    const std::int64_t position = first_query + row - matrix * queries;
+    return mask.factors(static_cast<int>(sample), position, (first_head + head) * cols + column);
   }
 };
 
@@ -145,6 +149,8 @@ __global__ void attention_gradient_rows(ScoreRows p, const In* scores, const flo
 ScoreRows rows_of(std::int64_t rows, std::int64_t cols, bool causal, std::initializer_list<const void*> addresses) {
   return {.rows = rows,
           .cols = narrow<int>(cols),
+          .queries = narrow<int>(cols),
+          .first_query = 0,
           .heads = 1,
           .first_head = 0,
           .scale = 1,
@@ -154,7 +160,12 @@ ScoreRows rows_of(std::int64_t rows, std::int64_t cols, bool causal, std::initia
 }
 
 ScoreRows rows_of(const AttentionSoftmax& what, std::initializer_list<const void*> addresses) {
-  ScoreRows rows = rows_of(what.b * what.a * what.s, what.s, what.causal, addresses);
+  const std::int64_t queries = what.queries == 0 ? what.s : what.queries;
+  CHECK(what.first_query >= 0 && what.first_query + queries <= what.s)
+      << "queries " << what.first_query << " .. " << what.first_query + queries - 1 << " of " << what.s;
+  ScoreRows rows = rows_of(what.b * what.a * queries, what.s, what.causal, addresses);
+  rows.queries = narrow<int>(queries);
+  rows.first_query = narrow<int>(what.first_query);
   rows.heads = narrow<int>(what.a);
   rows.first_head = what.first_head;
   rows.scale = what.scale;

@@ -32,16 +32,21 @@ class Softmax : public ::testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Types, Softmax, ::testing::Values(DType::fp32, DType::bf16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
-std::int64_t kept_of(const Size& size, std::int64_t row, bool causal) {
-  return causal ? row % size.cols + 1 : size.cols;
+/// The rows of a matrix: 0: as many as columns.
+struct Queries {
+  std::int64_t first = 0, count = 0;
+};
+/// Keys that a row sees.
+std::int64_t kept_of(const Size& size, std::int64_t row, bool causal, const Queries& queries) {
+  return causal ? queries.first + row % (queries.count == 0 ? size.cols : queries.count) + 1 : size.cols;
 }
 
 /// Of scores already scaled. The log-sum-exp goes to `lse` when asked for.
 std::vector<double> softmax_of(const std::vector<double>& scores, const Size& size, bool causal,
-                               std::vector<double>* lse = nullptr) {
+                               const Queries& queries = {}, std::vector<double>* lse = nullptr) {
   std::vector<double> out(scores.size(), 0);
   for (std::int64_t row = 0; row < size.rows; ++row) {
-    const std::int64_t kept = kept_of(size, row, causal);
+    const std::int64_t kept = kept_of(size, row, causal, queries);
     double most = -INFINITY, sum = 0;
     for (std::int64_t i = 0; i < kept; ++i) most = std::max(most, at(scores, row * size.cols + i));
     for (std::int64_t i = 0; i < kept; ++i) sum += std::exp(at(scores, row * size.cols + i) - most);
@@ -151,13 +156,19 @@ struct Fused {
   std::int64_t s, b, a, first_head;
   bool causal;
   float dropout;
+  Queries queries = {};
+  std::int64_t rows_of_matrix() const { return queries.count == 0 ? s : queries.count; }
 };
-// The last two do not fit in registers, of the backward pass and of both.
+// Whole matrices; a block of queries; rows that registers do not hold, in the backward pass and in both.
 constexpr Fused kFused[] = {{1, 1, 1, 0, false, 0},
                             {8, 2, 3, 3, true, 0.3f},
                             {13, 2, 2, 2, true, 0.2f},
                             {24, 1, 2, 0, false, 0.5f},
-                            {21, 2, 1, 1, false, 0}};
+                            {21, 2, 1, 1, false, 0},
+                            {40, 2, 2, 1, true, 0.3f, {24, 9}},
+                            {8200, 1, 1, 2, true, 0.1f, {8195, 3}},
+                            {16389, 1, 1, 0, true, 0.1f, {16386, 2}},
+                            {16392, 1, 1, 0, false, 0, {5, 1}}};
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& want, const std::vector<double>& magnitude,
                  double ulps, DType type) {
@@ -173,8 +184,10 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
 std::vector<double> factors_of(const Fused& f, const std::vector<std::int32_t>& samples, std::int32_t layer) {
   std::vector<double> out;
   const auto word = [&](std::int64_t i) { return static_cast<std::uint32_t>(samples[static_cast<std::size_t>(i)]); };
-  for (std::int64_t i = 0; i < f.b * f.a * f.s * f.s; ++i) {
-    const std::int64_t key = i % f.s, query = i / f.s % f.s, head = i / f.s / f.s % f.a, sample = i / f.s / f.s / f.a;
+  const std::int64_t rows = f.rows_of_matrix();
+  for (std::int64_t i = 0; i < f.b * f.a * rows * f.s; ++i) {
+    const std::int64_t key = i % f.s, query = f.queries.first + i / f.s % rows;
+    const std::int64_t head = i / f.s / rows % f.a, sample = i / f.s / rows / f.a;
     const auto channel = static_cast<std::uint32_t>((f.first_head + head) * f.s + key);
     const PhiloxCounter words = philox(std::uint64_t{word(f.b)} << 32 | word(f.b + 1),
                                        {channel / 4, static_cast<std::uint32_t>(query), word(sample),
@@ -187,7 +200,7 @@ std::vector<double> factors_of(const Fused& f, const std::vector<std::int32_t>& 
 void check_fused(Numbers& numbers, const Fused& f, DType in, DType out) {
   SCOPED_TRACE("s " + std::to_string(f.s) + " from " + std::string(name_of(in)) + " to " + std::string(name_of(out)) +
                ", BENCHSUITE_TEST_SEED=" + std::to_string(fresh_seed()));
-  const Size size{f.b * f.a * f.s, f.s};
+  const Size size{f.b * f.a * f.rows_of_matrix(), f.s};
   const std::int64_t n = size.rows * size.cols;
   const float scale = 0.37f;
   const std::int32_t layer = 5;
@@ -196,7 +209,8 @@ void check_fused(Numbers& numbers, const Fused& f, DType in, DType out) {
 
   std::vector<double> scaled = scores, lse;
   for (double& value : scaled) value *= static_cast<double>(scale);
-  const std::vector<double> whole = softmax_of(scaled, size, f.causal, &lse), factors = factors_of(f, samples, layer);
+  const std::vector<double> whole = softmax_of(scaled, size, f.causal, f.queries, &lse),
+                            factors = factors_of(f, samples, layer);
   std::vector<double> dropped = whole, ds = whole, ds_size = whole, lse_in = lse, lse_size = lse;
   for (std::int64_t row = 0; row < size.rows; ++row) {
     at(lse_in, row) = rounded(at(lse, row), DType::fp32);
@@ -232,6 +246,8 @@ void check_fused(Numbers& numbers, const Fused& f, DType in, DType out) {
                                       .b = f.b,
                                       .a = f.a,
                                       .first_head = f.first_head,
+                                      .first_query = f.queries.first,
+                                      .queries = f.queries.count,
                                       .in = in,
                                       .out = out,
                                       .scale = scale,
@@ -269,7 +285,9 @@ TEST(AttentionSoftmax, ScoresInFp32GiveProbabilitiesInBf16) {
   for (const Fused& f : kFused) check_fused(numbers, f, DType::fp32, DType::bf16);
 }
 
-TEST(AttentionSoftmax, OtherTypesAreRefused) {
+TEST(AttentionSoftmax, OtherTypesAndQueriesBeyondTheEndAreRefused) {
+  const cuda::AttentionSoftmax beyond{.s = 4, .b = 1, .a = 1, .first_query = 2, .queries = 3};
+  EXPECT_THROW(cuda::attention_softmax(beyond, nullptr, nullptr, nullptr, nullptr), Error);
   EXPECT_THROW(cuda::attention_softmax({.s = 1, .b = 1, .a = 1, .in = DType::bf16, .out = DType::fp32}, nullptr,
                                        nullptr, nullptr, nullptr),
                Error);
