@@ -219,7 +219,7 @@ void refuse_equal(const ResolvedCase& resolved, std::vector<Violation>& problems
 }
 
 /// Leaves the first of every configuration.
-void merge_equal(std::vector<ResolvedVariant>& variants) {
+void merge_equal(std::vector<ResolvedVariant>& variants, std::vector<std::string>& notes) {
   std::vector<ResolvedVariant> kept;
   for (ResolvedVariant& variant : variants) {
     const auto first = std::find_if(kept.begin(), kept.end(),
@@ -228,6 +228,7 @@ void merge_equal(std::vector<ResolvedVariant>& variants) {
       kept.push_back(std::move(variant));
     } else {
       first->title += (first->title.empty() ? "" : "; ") + fmt::format("under --set also {}", variant.id);
+      notes.push_back(fmt::format("{} is the same as {} under this --set: measured once", variant.id, first->id));
     }
   }
   variants = std::move(kept);
@@ -285,7 +286,7 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
   if (sets.empty()) {
     refuse_equal(result, problems);
   } else {
-    merge_equal(result.variants);
+    merge_equal(result.variants, result.notes);
   }
   Json hashes = Json::object();
   Json variants = Json::array();

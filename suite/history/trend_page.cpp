@@ -16,7 +16,7 @@ constexpr double kWidth = 1000, kHeight = 260;
 constexpr std::size_t kDots = 1500;  ///< of more runs the dots are one path: nobody hovers over a tenth of a pixel
 
 constexpr const char* kStyle =
-    ".trend .band{fill:var(--forward);opacity:.16;stroke:none}.trend .mid{--c:var(--forward)}"
+    ".trend svg{overflow:visible}.trend .band{fill:var(--forward);opacity:.16;stroke:none}.trend .mid{--c:var(--forward)}"
     ".trend .dot{--c:var(--ink);stroke-width:5;stroke-linecap:round}.trend .out{--c:var(--bad);stroke-width:7}"
     ".trend .moved{--c:var(--bad);stroke-dasharray:5 3}.trend .other{--c:var(--mute)}";
 

@@ -82,6 +82,7 @@ CaseResult run_case(const SelectedCase& selected, const RunOptions& options, con
   CaseResult result = blank(selected);
   const std::vector<ResolvedVariant>& variants = selected.resolved.variants;
   places.screen.start(result, variants.size(), name_of(options.device));
+  for (const std::string& note : selected.resolved.notes) places.screen.note(note);
   places.events.append({{"event", "case_started"},
                         {"time", time_now()},
                         {"case", result.id},

@@ -33,6 +33,12 @@ void Screen::start(const CaseResult& result, std::size_t variants, std::string_v
   if (live_) show_progress(0);
 }
 
+void Screen::note(const std::string& text) {
+  if (quiet_) return;
+  if (live_) write("\r\033[K");
+  line("         note: " + text);
+}
+
 void Screen::variant(const VariantResult& result, bool told) {
   ++counted_;
   if (live_) return show_progress(counted_);

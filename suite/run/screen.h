@@ -22,6 +22,8 @@ class Screen {
   void finish(const CaseResult& result, const std::string& reproduce);
   /// A case that an earlier process completed.
   void kept(const CaseResult& result);
+  /// About the case that started.
+  void note(const std::string& text);
   void line(const std::string& text) { write(text + "\n"); }
 
  private:

@@ -164,8 +164,17 @@ TEST_F(Suites, VariantsThatASetMakesEqualAreMeasuredOnce) {
   const Json entry = result("r")["cases"][0];
   ASSERT_EQ(entry["variants"].size(), 1u);
   EXPECT_EQ(entry["variants"][0]["title"], "none; under --set also full");
+  EXPECT_THAT(run.out, HasSubstr("note: full is the same as none under this --set: measured once"));
   EXPECT_EQ(entry["waterfall"].size(), 0u);
   EXPECT_EQ(entry["checks"][1]["verdict"], "NOREF") << "its variant is another one now";
+}
+
+TEST_F(Suites, ALogGetsAHeartbeat) {
+  add_case("a", {"s"}, true);
+  const std::vector<std::string> slow = {"run", "--case", "a", "--variant", "none", "--inject", "delay=11"};
+  const Finished run = call(slow);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("still running: case 1 of 1, 0 of 1 variants done, 10 s"));
 }
 
 TEST_F(Suites, RepeatsReachEveryRendering) {
