@@ -116,6 +116,10 @@ const SentBytes* furthest_from_formula(const VariantResult& variant, std::string
 /// The environment as name and text, nested names joined by dots; empty for null.
 std::vector<std::pair<std::string, std::string>> environment_lines(const Json& environment);
 
+/// Whether it is known where its step went: not of a training, which has no timeline.
+bool has_timeline(const VariantResult& variant);
+bool has_timeline(const CaseResult& result);
+
 /// Mean seconds of one category.
 double mean_seconds(const VariantResult& variant, Category category);
 

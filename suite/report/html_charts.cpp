@@ -100,6 +100,7 @@ void breakdown_table(Page& page, const CaseResult& result, std::size_t index) {
 }  // namespace
 
 void breakdown_chart(Page& page, const CaseResult& result, std::size_t index) {
+  if (!has_timeline(result)) return;
   page.raw(
       "<h3>Where the step goes</h3><p class=soft>Share of the step, mean over the ranks. Every instant of every rank "
       "is in exactly one part; the "

@@ -90,6 +90,7 @@ std::string variants(const CaseResult& result, std::string_view device) {
             bubbles;
   }
 
+  if (!has_timeline(result)) return text + "\n";
   text += "\n### Where the step goes (percent of the step, mean over the ranks)\n\n";
   std::vector<std::string> titles{"variant"};
   for (const CategoryStyle& style : category_styles()) titles.emplace_back(style.title);

@@ -286,6 +286,16 @@ bool names_variant(const std::string& metric, const std::string& id) {
 
 }  // namespace
 
+bool has_timeline(const VariantResult& variant) {
+  const auto& time = variant.mean_breakdown.time;
+  return std::any_of(time.begin(), time.end(), [](Picoseconds part) { return part != 0; });
+}
+
+bool has_timeline(const CaseResult& result) {
+  return std::any_of(result.variants.begin(), result.variants.end(),
+                     [](const VariantResult& variant) { return has_timeline(variant); });
+}
+
 Sampling sampling_of(const VariantResult& variant) {
   Sampling sampling;
   if (!(variant.iteration_s > 0)) return sampling;

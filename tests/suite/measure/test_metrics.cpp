@@ -4,13 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 #include <random>
-
-#include "engine/core/error.h"
-#include "suite/measure/gantt.h"
-#include "suite/measure/waterfall.h"
 
 namespace benchsuite {
 namespace {
@@ -336,111 +331,6 @@ TEST(Metrics, MeansWeighRanksAlike) {
   EXPECT_EQ(result.communication[1].expected_bytes, 150);
   EXPECT_DOUBLE_EQ(result.communication[1].exposed_s, 15e-12);
   EXPECT_EQ(result.communication[1].calls, 1);  // three of four ranks send once
-}
-
-TEST(Gantt, NeighboursOfOneKindMerge) {
-  std::vector<GanttSpan> spans;
-  append_span(spans, {Category::forward, 0, 0, 0, 5});
-  append_span(spans, {Category::forward, 0, 0, 5, 9});
-  append_span(spans, {Category::forward, 1, 0, 9, 9});
-  append_span(spans, {Category::forward, 1, 0, 9, 12});
-  ASSERT_EQ(spans.size(), 2u);
-  EXPECT_EQ(spans[0].end, 9);
-  EXPECT_EQ(spans[1].micro_batch, 1);
-}
-
-/// 1F1B of `passes` micro-batches with `layers` layers a pass: compute and exposed collectives in turn.
-std::vector<GanttSpan> long_step(int passes, int layers) {
-  std::vector<GanttSpan> spans;
-  Picoseconds at = 0;
-  const auto add = [&](Category category, int micro_batch, Picoseconds length) {
-    append_span(spans, {category, micro_batch, static_cast<std::int16_t>(micro_batch < 0 ? -1 : 0), at, at + length});
-    at += length;
-  };
-  for (int i = 0; i < passes; ++i) {
-    for (int layer = 0; layer < layers; ++layer) {
-      add(Category::forward, i, 900);
-      add(Category::tensor, i, 100);
-    }
-    add(Category::pipeline, i, 7);
-    add(Category::bubble, -1, 3);
-    for (int layer = 0; layer < layers; ++layer) {
-      add(Category::recompute, i, 800);
-      add(Category::tensor_recompute, i, 90);
-      add(Category::backward, i, 1900);
-      add(Category::tensor, i, 60);
-    }
-  }
-  add(Category::bubble, -1, at / 10);
-  add(Category::optimizer, -1, 5000);
-  return spans;
-}
-
-std::array<Picoseconds, kCategories> totals(const std::vector<GanttSpan>& spans) {
-  std::array<Picoseconds, kCategories> time{};
-  for (const GanttSpan& span : spans) time[static_cast<std::size_t>(span.category)] += span.end - span.start;
-  return time;
-}
-
-TEST(Gantt, ShortStepsAreDrawnAsTheyAre) {
-  const auto spans = long_step(8, 10);
-  EXPECT_EQ(simplify(spans, spans.back().end).size(), spans.size());
-}
-
-TEST(Gantt, LongStepsKeepEveryCategorysTimeInOneRectangleAPass) {
-  const auto spans = long_step(128, 10);
-  ASSERT_GT(spans.size(), kGanttDetail);
-  const auto simple = simplify(spans, spans.back().end);
-  EXPECT_EQ(totals(simple), totals(spans));
-  // Forward pass: compute, collectives, transfer, a short wait. Backward: four kinds. At the end a wait and the optimizer.
-  EXPECT_EQ(simple.size(), 128u * (4 + 4) + 2);
-  Picoseconds at = 0;
-  for (const GanttSpan& span : simple) {
-    ASSERT_EQ(span.start, at);
-    ASSERT_LT(span.start, span.end);
-    at = span.end;
-  }
-  EXPECT_EQ(at, spans.back().end);
-  EXPECT_EQ(simple[0].category, Category::forward);
-  EXPECT_EQ(simple[0].end, 9000);
-  EXPECT_EQ(simple[0].micro_batch, 0);
-}
-
-VariantResult variant(const char* id, std::int64_t ranks, std::array<Picoseconds, kCategories> sums) {
-  VariantResult result;
-  result.id = id;
-  result.mean_breakdown.time = sums;
-  result.ranks_in_breakdown = ranks;
-  result.step = std::accumulate(sums.begin(), sums.end(), Picoseconds{0}) / ranks;
-  return result;
-}
-
-TEST(Waterfall, PartsAddUpToTheDifference) {
-  // Sums over three ranks, whose means are not whole picoseconds; steps 1639 and 1273.
-  //                           forward recompute backward optimizer tensor again pipeline data embedding global bubble
-  auto from = variant("full", 3, {1000, 900, 2001, 50, 300, 200, 31, 20, 10, 5, 400});
-  const auto to = variant("selective", 3, {1001, 100, 2000, 50, 301, 0, 30, 20, 10, 5, 302});
-  from.gpu_busy = 0.954;
-  from.mfu = 0.2418;
-  const Waterfall waterfall = waterfall_between("why", from, to);
-  std::vector<long> parts;
-  for (const Waterfall::Part& part : waterfall.parts) parts.push_back(std::lround(part.seconds * 1e12));
-  EXPECT_THAT(parts, testing::ElementsAre(33 - 300, 0 - 67, 100 - 100, 101 - 133, 0, 0));
-  EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), 0L), 1273 - 1639);
-  EXPECT_EQ(waterfall.from, "full");
-  EXPECT_EQ(waterfall.to, "selective");
-  EXPECT_DOUBLE_EQ(waterfall.from_s, 1639e-12);
-  EXPECT_DOUBLE_EQ(waterfall.to_s, 1273e-12);
-  EXPECT_THAT(waterfall.one_line, testing::HasSubstr("GPUs look 95 % busy because a kernel that waits in a collective "
-                                                     "counts as busy; useful model FLOPs are 24 % of peak"));
-  from.mfu.reset();
-  EXPECT_THAT(busy_beside_mfu(from), testing::HasSubstr("no peak is known"));
-}
-
-TEST(Waterfall, RefusesVariantsThatDontAddUp) {
-  auto broken = variant("a", 1, {10});
-  broken.step = 11;
-  EXPECT_THROW(waterfall_between("x", broken, variant("b", 1, {10})), Error);
 }
 
 }  // namespace

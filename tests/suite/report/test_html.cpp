@@ -263,6 +263,20 @@ TEST(Html, TableOfMeasuredAgainstExpected) {
   EXPECT_NE(page.find("<td>2<td>9.80 %<td"), std::string::npos);  // n: the fewer of the two; (1.1 - 1.0) / 1.02
 }
 
+TEST(Html, ATrainingHasNoTableOfZeros) {
+  benchsuite::Run run = synthetic_run();
+  for (VariantResult& v : run.cases[0].variants) {
+    v.mean_breakdown = {};
+    v.stages.clear();
+    v.loss_curve = {5.0, 4.0};
+  }
+  EXPECT_EQ(html_report(run).find("Where the step goes"), std::string::npos);
+  const std::string text = markdown_report(run);
+  EXPECT_EQ(text.find("Where the step goes"), std::string::npos);
+  EXPECT_NE(text.find("### Loss\n\n| variant | steps | first | last |"), std::string::npos);
+  EXPECT_NE(text.find("| 2 | 5.00000 | 4.00000 |"), std::string::npos);
+}
+
 TEST(Html, DefinitionsStandOpen) {
   // On paper and without script nobody opens anything: the formulas are in no <details> that is closed.
   const std::string page = html_report(synthetic_run());
