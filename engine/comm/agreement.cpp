@@ -58,6 +58,7 @@ std::vector<GroupDigest> digests_of(const Program& program) {
     mix(digest.hash, static_cast<std::uint64_t>(shape.dtype));
     mix(digest.hash, static_cast<std::uint64_t>(shape.reduction));
     mix(digest.hash, static_cast<std::uint64_t>(shape.dims[0]));
+    mix(digest.hash, static_cast<std::uint64_t>(shape.dims[1]));  // a shift's distance
   }
   return digests;
 }

@@ -29,6 +29,7 @@ struct CollectiveCall {
   const std::byte* input = nullptr;  ///< x; for all_reduce also the output; null for receive
   std::byte* output = nullptr;       ///< y; null for send
   OpId op = 0;                       ///< for messages
+  std::int64_t distance = 0;         ///< shift only
 };
 
 class Communicator {

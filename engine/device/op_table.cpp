@@ -148,6 +148,10 @@ double bytes_of(const OpShape& shape) {
       return matrix * in + 2 * d1 * out;
     case OpKind::add:
       return d0 * (2 * in + out);
+    case OpKind::accumulate:
+      return d0 * (in + 2 * out);
+    case OpKind::sum_pieces:
+      return d0 * (d1 * in + out);
     case OpKind::cast:
     case OpKind::pack:
     case OpKind::unpack:
@@ -173,6 +177,7 @@ double bytes_of(const OpShape& shape) {
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
     case OpKind::all_reduce:
+    case OpKind::shift:
     case OpKind::send:
     case OpKind::receive:
       return 0;

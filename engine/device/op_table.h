@@ -47,7 +47,9 @@
 // bias_dropout_add              x, bias, residual, samples, y* [, mask*]   y = residual + dropout(x + bias)
 // bias_gradient                 dy, dbias+          dims rows cols; dbias += column sums
 // add                           a, b, y*            dims n
-// cast                          x, y*               dims n; dtype to out_dtype
+// accumulate                    x, y+               dims n; y += x
+// sum_pieces                    x, y*               dims n pieces; x is [pieces, n]: y = sum over pieces, in their order
+// cast                          x, y*               dims n pieces; dtype to out_dtype; by so many kernels of equal parts (0: one)
 // fill                          y*                  dims n; scalars[0] = value
 // pack                          x0, x1, ..., y*     dims n = total; concatenates
 // unpack                        x, y0*, y1*, ...    dims n = total
@@ -70,6 +72,8 @@
 // all_gather                    x, y*               dims n = elements of y; every member's x in group order
 // reduce_scatter                x, y*               dims n = elements of x; member i gets slice i of the sum
 // all_reduce                    x+                  dims n; reduction sum or max, in rank order
+// shift                         x, y*               dims n distance; member i's x becomes the y of member (i + distance) mod
+//                                                   members
 // send / receive                x / y*              dims n; the group is the directed channel {source, destination}
 //
 // Dropout positions: an element's mask is a function of (seed, step, layer, site id, sample, position, channel), so it is

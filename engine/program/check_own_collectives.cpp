@@ -21,6 +21,8 @@ std::vector<std::uint64_t> operand_bytes(const OpShape& shape, std::size_t membe
       const std::uint64_t part = whole / members;
       return shape.kind == OpKind::all_gather ? std::vector{part, whole} : std::vector{whole, part};
     }
+    case OpKind::shift:
+      return {whole, whole};
     default:
       return {whole};
   }

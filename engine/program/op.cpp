@@ -39,6 +39,8 @@ std::string_view name_of(OpKind kind) {
     case OpKind::bias_dropout_add: return "bias_dropout_add";
     case OpKind::bias_gradient: return "bias_gradient";
     case OpKind::add: return "add";
+    case OpKind::accumulate: return "accumulate";
+    case OpKind::sum_pieces: return "sum_pieces";
     case OpKind::cast: return "cast";
     case OpKind::fill: return "fill";
     case OpKind::pack: return "pack";
@@ -50,6 +52,7 @@ std::string_view name_of(OpKind kind) {
     case OpKind::sum_squares: return "sum_squares";
     case OpKind::clip_coefficient: return "clip_coefficient";
     case OpKind::adamw: return "adamw";
+    case OpKind::shift: return "shift";
     case OpKind::all_gather: return "all_gather";
     case OpKind::reduce_scatter: return "reduce_scatter";
     case OpKind::all_reduce: return "all_reduce";

@@ -25,13 +25,13 @@ enum class OpKind : std::uint8_t {
   bias_add, gelu, gelu_backward, bias_gelu, bias_gelu_backward, swiglu, swiglu_backward,
   rope, rope_backward,
   dropout, dropout_backward, bias_dropout_add, bias_gradient,
-  add, cast, fill, pack, unpack,
+  add, accumulate, sum_pieces, cast, fill, pack, unpack,
   // vocabulary-parallel cross-entropy
   ce_max, ce_sum, ce_loss, ce_backward,
   // optimizer
   sum_squares, clip_coefficient, adamw,
   // communication
-  all_gather, reduce_scatter, all_reduce, send, receive,
+  all_gather, reduce_scatter, all_reduce, shift, send, receive,
 };
 inline constexpr int kOpKinds = static_cast<int>(OpKind::receive) + 1;
 
@@ -109,6 +109,7 @@ struct Op {
   std::int32_t micro_batch = -1;    ///< -1: belongs to the whole step
   std::int16_t layer = -1;          ///< global layer index, -1: none
   std::int16_t chunk = -1;          ///< model chunk of the interleaved schedule
+  bool joins_launch = false;        ///< the host issues it with the op recorded before it, by the same call
 };
 
 std::string_view name_of(OpKind kind);

@@ -25,9 +25,17 @@ std::uint64_t hash_of(const OpShape& shape) {
 
 }  // namespace
 
-Recorder::Recorder(int rank, std::vector<std::string> terms) : shape_table_(1024) {
+Recorder::Recorder(int rank, std::vector<std::string> terms, const Program* like) : shape_table_(1024) {
   program_.rank = rank;
   program_.terms = std::move(terms);
+  if (!like) return;
+  const auto reserve = [](auto& to, std::size_t size) { to.reserve(size + size / 16); };
+  reserve(program_.ops, like->ops.size());
+  reserve(program_.operands, like->operands.size());
+  reserve(program_.waits, like->waits.size());
+  reserve(program_.buffers, like->buffers.size());
+  reserve(states_, like->buffers.size());
+  reserve(parts_, like->buffers.size());
 }
 
 std::uint32_t Recorder::add_group(const Group& group) {
@@ -38,7 +46,8 @@ std::uint32_t Recorder::add_group(const Group& group) {
   return static_cast<std::uint32_t>(program_.groups.size() - 1);
 }
 
-Tensor Recorder::allocate(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape) {
+Tensor Recorder::allocate_in_parts(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape,
+                                   std::uint32_t parts) {
   CHECK(term < program_.terms.size()) << "term " << term;
   Tensor tensor{.buffer = static_cast<BufferId>(program_.buffers.size()), .dtype = dtype, .offset = 0, .shape = shape};
   Arena& arena = arenas_[static_cast<int>(purpose)];
@@ -46,19 +55,34 @@ Tensor Recorder::allocate(Purpose purpose, std::uint32_t term, DType dtype, std:
   const Arena::BlockId block = arena.allocate(bytes);
   program_.buffers.push_back({.purpose = purpose, .dtype = dtype, .term = term, .offset = arena.offset_of(block),
                               .bytes = bytes, .alloc_at = static_cast<OpId>(program_.ops.size())});
-  states_.push_back({.writer = 0, .readers = arena.last_uses_of(block), .block = block});
+  states_.push_back({.block = block,
+                     .first_part = static_cast<std::uint32_t>(parts_.size()),
+                     .parts = parts,
+                     .part_bytes = div_exact(bytes, std::uint64_t{parts})});
+  parts_.resize(parts_.size() + parts, {.writer = 0, .readers = arena.last_uses_of(block)});
   return tensor;
+}
+
+std::span<Recorder::PartState> Recorder::parts_of(const Operand& operand) {
+  const BufferState& state = states_[operand.buffer];
+  PartState* first = parts_.data() + state.first_part;
+  if (state.parts == 1 || operand.bytes == 0) return {first, 1};
+  const std::uint64_t begin = operand.offset / state.part_bytes;
+  return {first + begin, div_ceil(operand.offset + operand.bytes, state.part_bytes) - begin};
 }
 
 void Recorder::release(const Tensor& tensor) {
   Buffer& buffer = program_.buffers[tensor.buffer];
   CHECK(buffer.free_at == kNone) << program_.terms[buffer.term] << " is released twice";
   buffer.free_at = static_cast<OpId>(program_.ops.size());
-  BufferState& state = states_[tensor.buffer];
-  LastUses uses = state.readers;
-  if (state.writer != 0) {
-    std::uint32_t& use = uses[static_cast<int>(program_.ops[state.writer - 1].stream)];
-    use = std::max(use, state.writer);
+  const BufferState& state = states_[tensor.buffer];
+  LastUses uses{};
+  for (std::uint32_t i = state.first_part; i < state.first_part + state.parts; ++i) {
+    const PartState& part = parts_[i];
+    for (std::size_t stream = 0; stream < kStreams; ++stream) uses[stream] = std::max(uses[stream], part.readers[stream]);
+    if (part.writer == 0) continue;
+    std::uint32_t& use = uses[static_cast<int>(program_.ops[part.writer - 1].stream)];
+    use = std::max(use, part.writer);
   }
   arenas_[static_cast<int>(buffer.purpose)].free(state.block, uses);
 }
@@ -103,20 +127,21 @@ OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& sha
   const int s = static_cast<int>(stream);
 
   for (const Operand& operand : operands) {
-    const BufferState& state = states_[operand.buffer];
-    need(stream, state.writer);
-    if (operand.access == Access::read) continue;
-    for (int other = 0; other < kStreams; ++other) {
-      pending_[s][other] = std::max(pending_[s][other], state.readers[other]);
+    for (const PartState& part : parts_of(operand)) {
+      need(stream, part.writer);
+      if (operand.access == Access::read) continue;
+      for (int other = 0; other < kStreams; ++other) {
+        pending_[s][other] = std::max(pending_[s][other], part.readers[other]);
+      }
     }
   }
   // Only now, so that an operand that stands in two places of one op does not wait for the op itself.
   for (const Operand& operand : operands) {
-    BufferState& state = states_[operand.buffer];
-    if (operand.access != Access::write) state.readers[s] = id + 1;
-    if (operand.access != Access::read) {
-      state.writer = id + 1;
-      state.readers = {};
+    for (PartState& part : parts_of(operand)) {
+      if (operand.access != Access::write) part.readers[s] = id + 1;
+      if (operand.access == Access::read) continue;
+      part.writer = id + 1;
+      part.readers = {};
     }
   }
 
@@ -142,7 +167,9 @@ OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& sha
                           .group_sequence = group == kNone ? 0 : group_sequences_[group]++,
                           .micro_batch = context_.micro_batch,
                           .layer = context_.layer,
-                          .chunk = context_.chunk});
+                          .chunk = context_.chunk,
+                          .joins_launch = launch_begun_});
+  launch_begun_ = launch_depth_ > 0;
   program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
   tail_[s] = id + 1;
   return id;

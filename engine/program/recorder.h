@@ -12,6 +12,8 @@
 //   Tensor y = rec.allocate(Purpose::activations, term, DType::bf16, {1, s, b, f});
 //   rec.record({.kind = OpKind::gemm, ...}, {reads(x), reads(w), writes(y)});
 //   rec.release(x);
+//
+// launch_together() says which ops the host issues by one call: a captured graph, or a product whose library tiles it.
 #pragma once
 
 #include <initializer_list>
@@ -36,19 +38,44 @@ struct OpContext {
 
 class Recorder {
  public:
-  /// `terms`: the names a buffer's term index stands for.
-  Recorder(int rank, std::vector<std::string> terms);
+  /// `terms`: the names a buffer's term index stands for. `like`: a Program of about the same size, whose sizes are reserved.
+  Recorder(int rank, std::vector<std::string> terms, const Program* like = nullptr);
 
   /// Index of `group` in the Program; the same group twice gives the same index.
   std::uint32_t add_group(const Group& group);
 
   /// A new buffer. Activations, communication and workspace must be released before the step ends; the rest is permanent.
-  Tensor allocate(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape);
+  Tensor allocate(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape) {
+    return allocate_in_parts(purpose, term, dtype, shape, 1);
+  }
+  /// The same, where ops use equal parts of the buffer apart from each other: waits are derived for each part by itself.
+  Tensor allocate_in_parts(Purpose purpose, std::uint32_t term, DType dtype, std::array<std::int64_t, 4> shape,
+                           std::uint32_t parts);
   void release(const Tensor& tensor);
   /// From here on the tensor's whole buffer is kept only for the backward pass, and goes by the name `term`.
   void mark_saved(const Tensor& tensor, std::uint32_t term);
 
   OpContext& at() { return context_; }
+
+  /// The ops recorded until the guard goes are issued by one call of the host (Op::joins_launch). Guards nest: the outer counts.
+  class LaunchGuard {
+   public:
+    explicit LaunchGuard(Recorder* recorder) : recorder_(recorder) {}
+    LaunchGuard(const LaunchGuard&) = delete;
+    LaunchGuard& operator=(const LaunchGuard&) = delete;
+    ~LaunchGuard() { end(); }
+    void end() {
+      if (recorder_ && --recorder_->launch_depth_ == 0) recorder_->launch_begun_ = false;
+      recorder_ = nullptr;
+    }
+
+   private:
+    Recorder* recorder_;
+  };
+  LaunchGuard launch_together(bool together = true) {
+    if (together) ++launch_depth_;
+    return LaunchGuard(together ? this : nullptr);
+  }
 
   /// Appends an op on the compute stream.
   OpId record(const OpShape& shape, std::initializer_list<Operand> operands) {
@@ -67,24 +94,33 @@ class Recorder {
   Program finish();
 
  private:
-  struct BufferState {
+  struct PartState {
     std::uint32_t writer = 0;   // one more than the op id, 0: none
     LastUses readers{};         // since the last write, or uses of the range before the buffer
+  };
+  struct BufferState {
     Arena::BlockId block = kNone;
+    std::uint32_t first_part = 0, parts = 1;
+    std::uint64_t part_bytes = 0;
   };
 
   OpId append(StreamKind stream, std::uint32_t group, const OpShape& shape, std::span<const Operand> operands);
   void need(StreamKind stream, std::uint32_t op_plus_one);
   std::uint32_t intern(const OpShape& shape);
+  /// The parts that an operand touches.
+  std::span<PartState> parts_of(const Operand& operand);
 
   Program program_;
   OpContext context_;
   std::array<Arena, kPurposes> arenas_;
-  std::vector<BufferState> states_;
+  std::vector<BufferState> states_;                                     // by buffer
+  std::vector<PartState> parts_;
   std::array<std::uint32_t, kStreams> tail_{};                          // last op of each stream, plus one
   std::array<std::array<std::uint32_t, kStreams>, kStreams> known_{};   // known_[s][t]: ops of t that s is ordered after
   std::array<std::array<std::uint32_t, kStreams>, kStreams> pending_{}; // waits the next op of s must take
   std::vector<std::uint32_t> group_sequences_;
+  int launch_depth_ = 0;
+  bool launch_begun_ = false;  // an op of the launch is recorded
   std::vector<std::uint32_t> shape_table_;                              // open addressing, index + 1
 };
 

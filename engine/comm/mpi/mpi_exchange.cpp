@@ -41,6 +41,13 @@ void MpiExchange::begin(MPI_Comm comm, const Group& group, std::size_t member, s
       if (own != call_.input) std::memcpy(own, call_.input, static_cast<std::size_t>(bytes));
       return;
     }
+    case OpKind::shift: {
+      const auto step = static_cast<std::size_t>(call_.distance) % members();
+      CHECK(step > 0) << "a shift by " << call_.distance << " among " << members();
+      const std::int64_t bytes = call_.elements * width();
+      inputs_.receive(comm_, group_.ranks[(member_ + members() - step) % members()], tag_, call_.output, bytes);
+      return sends_.send(comm_, group_.ranks[(member_ + step) % members()], tag_, call_.input, bytes);
+    }
     default: break;
   }
   CHECK(call_.kind == OpKind::all_reduce || call_.kind == OpKind::reduce_scatter)

@@ -52,6 +52,14 @@ void all_gather(std::span<const CollectiveCall> calls) {
   }
 }
 
+void shift(std::span<const CollectiveCall> calls) {
+  const std::int64_t bytes = calls[0].elements * size_of(calls[0].dtype);
+  for (std::size_t member = 0; member < calls.size(); ++member) {
+    const std::size_t to = (member + static_cast<std::size_t>(calls[0].distance)) % calls.size();
+    copy_bytes(calls[to].output, calls[member].input, bytes);
+  }
+}
+
 template <class T>
 void reduce_scatter(std::span<const CollectiveCall> calls) {
   const std::int64_t slice = div_exact(calls[0].elements, static_cast<std::int64_t>(calls.size()));
@@ -91,6 +99,9 @@ void run_collective(std::span<const CollectiveCall> calls) {
     case OpKind::all_gather: return all_gather(calls);
     case OpKind::reduce_scatter: return bf16 ? reduce_scatter<Bf16>(calls) : reduce_scatter<float>(calls);
     case OpKind::all_reduce: return bf16 ? all_reduce<Bf16>(calls) : all_reduce<float>(calls);
+    case OpKind::shift:
+      CHECK(calls[0].distance > 0) << "a shift by " << calls[0].distance;
+      return shift(calls);
     case OpKind::send:  // member 0 of a channel sends, member 1 receives
       CHECK(calls.size() == 2 && calls[1].kind == OpKind::receive) << "a channel has a sender and a receiver";
       return copy_bytes(calls[1].output, calls[0].input, calls[0].elements * size_of(calls[0].dtype));

@@ -103,7 +103,7 @@ void ThreadWorld::check_agreement(const Meeting& meeting, std::size_t member, co
     const CollectiveCall& theirs = meeting.calls_[other];
     const bool same_kind = is_point_to_point(call.kind) ? is_point_to_point(theirs.kind) : theirs.kind == call.kind;
     if (!same_kind || theirs.elements != call.elements || theirs.dtype != call.dtype ||
-        theirs.reduction != call.reduction) {
+        theirs.reduction != call.reduction || theirs.distance != call.distance) {
       refuse(in_words(group.ranks[other], theirs) + ", but " + in_words(rank, call));
     }
   }

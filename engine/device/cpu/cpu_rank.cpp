@@ -156,6 +156,11 @@ void CpuRank::post(OpId id, Stream& stream, Communicator& world) {
       call.output = part(1, div_exact(elements, members));
       call.reduction = Reduction::sum;  // the op table's only one
       break;
+    case OpKind::shift:
+      call.input = part(0, elements);
+      call.output = part(1, elements);
+      call.distance = shape.dims[1];
+      break;
     case OpKind::all_reduce: call.input = call.output = part(0, elements); break;
     case OpKind::send: call.input = part(0, elements); break;
     default: call.output = part(0, elements); break;

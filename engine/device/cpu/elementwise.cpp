@@ -119,6 +119,25 @@ void add(const KernelCall& call) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
+void accumulate(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0);
+  const float* x = call.in(0, n);
+  float* y = call.inout(1, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+void sum_pieces(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0), pieces = call.dim(1);
+  const float* x = call.in(0, n * pieces);
+  float* y = call.out(1, n);
+  std::copy_n(x, n, y);
+  for (std::int64_t piece = 1; piece < pieces; ++piece) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] += x[piece * n + i];
+  }
+}
+
 void cast(const KernelCall& call) {
   call.expect_operands(2);
   const std::int64_t n = call.dim(0);

@@ -40,6 +40,8 @@ void dispatch(const KernelCall& call) {
     case OpKind::bias_dropout_add: return bias_dropout_add(call);
     case OpKind::bias_gradient: return bias_gradient(call);
     case OpKind::add: return add(call);
+    case OpKind::accumulate: return accumulate(call);
+    case OpKind::sum_pieces: return sum_pieces(call);
     case OpKind::cast: return cast(call);
     case OpKind::fill: return fill(call);
     case OpKind::pack: return pack(call);
@@ -54,6 +56,7 @@ void dispatch(const KernelCall& call) {
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
     case OpKind::all_reduce:
+    case OpKind::shift:
     case OpKind::send:
     case OpKind::receive: break;
   }

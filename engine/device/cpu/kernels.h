@@ -51,6 +51,8 @@ void bias_gelu_backward(const KernelCall& call);
 void swiglu(const KernelCall& call);
 void swiglu_backward(const KernelCall& call);
 void add(const KernelCall& call);
+void accumulate(const KernelCall& call);
+void sum_pieces(const KernelCall& call);
 void cast(const KernelCall& call);
 void fill(const KernelCall& call);
 void pack(const KernelCall& call);

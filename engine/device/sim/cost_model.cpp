@@ -22,6 +22,8 @@ OpKind family_of(OpKind kind) {
   switch (kind) {
     case OpKind::rmsnorm: return OpKind::layernorm;
     case OpKind::rmsnorm_backward: return OpKind::layernorm_backward;
+    case OpKind::accumulate:
+    case OpKind::sum_pieces: return OpKind::add;
     case OpKind::swiglu: return OpKind::gelu;
     case OpKind::swiglu_backward: return OpKind::gelu_backward;
     default: return kind;
@@ -137,7 +139,8 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
     bound = flash_bound(shape);
   } else {
     const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(shape.kind)];
-    bound = {model.floor_s + bytes_of(shape) / (model.share * hardware_.memory_bandwidth), true};
+    const auto kernels = static_cast<double>(shape.kind == OpKind::cast ? std::max<std::int64_t>(1, shape.dims[1]) : 1);
+    bound = {kernels * model.floor_s + bytes_of(shape) / (model.share * hardware_.memory_bandwidth), true};
   }
   ComputeCost cost;
   cost.duration = to_picoseconds(bound.seconds);
@@ -255,7 +258,12 @@ TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const
   cost.duration = to_picoseconds(time.seconds);
   cost.latency = std::min(cost.duration, to_picoseconds(time.fixed));
   cost.memory_permille = permille(time.memory_bytes, time.seconds * hardware_.memory_bandwidth);
-  cost.sm_permille = span.nodes == 1 ? hardware_.collective_sm_permille : hardware_.inter_node_sm_permille;
+  if (shape.kind == OpKind::shift) {  // every member both sends and receives; copy engines move it, no kernel
+    cost.memory_permille = permille(2 * time.memory_bytes, time.seconds * hardware_.memory_bandwidth);
+    cost.sm_permille = 0;
+  } else {
+    cost.sm_permille = span.nodes == 1 ? hardware_.collective_sm_permille : hardware_.inter_node_sm_permille;
+  }
   if (span.nodes == 1) return cost;
   if (is_point_to_point(shape.kind)) {
     CHECK(ranks == 2) << "a channel of " << ranks << " ranks";
@@ -269,7 +277,9 @@ TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const
 }
 
 HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s) {
-  return {to_picoseconds(graph ? hardware.host_graph_s : hardware.host_eager_s), to_picoseconds(step_fixed_s)};
+  return {.per_op = to_picoseconds(graph ? hardware.host_graph_s : hardware.host_eager_s),
+          .first = to_picoseconds(step_fixed_s),
+          .per_joined = to_picoseconds(hardware.host_graph_s)};
 }
 
 }  // namespace benchsuite

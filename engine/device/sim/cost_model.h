@@ -8,7 +8,7 @@
 // Unfused attention is batched products over [b a] heads; the causal half is computed like the rest, as the unfused
 // kernels do. Fused attention: flops / rate, the rate interpolated between measured head sizes (held above the largest,
 // proportional below the smallest, where the tensor cores starve), slowed where the blocks of query rows fill few waves
-// of the SMs. Everything else: a floor, and bytes at a share of the memory bandwidth.
+// of the SMs. Everything else: a floor for each kernel, and bytes at a share of the memory bandwidth.
 // Communication: collective_model.h.
 // Bounds: never faster than flops at peak, nor than bytes at memory bandwidth; the model claims no reuse of data in L2.
 #pragma once
@@ -35,10 +35,12 @@ struct ComputeCost {
   std::int32_t memory_permille = 0;  ///< of the memory bandwidth it uses
 };
 
-/// The host's launches: op i (from 0, in recording order) is launched at first + (i + 1) per_op.
+/// The host's launches, one after the other in recording order from `first` on: each op takes per_op, one that joins the launch
+/// of the op before it (a captured graph, a library's own loop) per_joined.
 struct HostCost {
-  Picoseconds per_op = 0;  ///< 0: launching costs nothing, and `first` does not count
+  Picoseconds per_op = 0;  ///< 0: launching costs nothing, and the rest does not count
   Picoseconds first = 0;
+  Picoseconds per_joined = 0;
 };
 
 /// One communication op, alone on the machine.
@@ -107,7 +109,7 @@ class CostModel {
   mutable std::vector<Known> known_;                     ///< by hash of the shape; a later one replaces an earlier one
 };
 
-/// The host's launches of a software on this profile's host: eager, or inside a captured graph; `step_fixed_s` before
+/// The host's launches of a software on this profile's host: eager, or whole steps as a captured graph; `step_fixed_s` before
 /// the first.
 HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s);
 

@@ -55,7 +55,13 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
   result.program = &program;
   const std::size_t shapes = program.shapes.size();
   result.compute.assign(shapes * kSites, ComputeCost{-1});
-  result.host = costs.host;
+  if (costs.host.per_op > 0) {
+    Picoseconds now = costs.host.first;
+    result.launched_at.reserve(program.ops.size());
+    for (const Op& op : program.ops) {
+      result.launched_at.push_back(now += op.joins_launch ? costs.host.per_joined : costs.host.per_op);
+    }
+  }
   result.transfer_of.assign(program.groups.size() * shapes, -1);
   result.group_of.assign(program.groups.size(), -1);
   result.member_of.assign(program.groups.size(), -1);

@@ -60,7 +60,7 @@ struct PricedRole {
   std::vector<std::int32_t> member_of;  ///< local group to this role's position in PricedGroup::roles
   std::vector<OpId> next_on_stream;     ///< by op; kNone at the end of a stream
   std::array<OpId, kStreams> first_on_stream{};
-  HostCost host;
+  std::vector<Picoseconds> launched_at;  ///< by op; empty where launching costs nothing
 };
 
 struct PricedWorld {

@@ -124,8 +124,8 @@ class Replay {
       role.blocked |= 1u << stream;
       return;
     }
-    if (role.priced->host.per_op > 0) {
-      const Picoseconds launched = role.priced->host.first + (Picoseconds{id} + 1) * role.priced->host.per_op;
+    if (!role.priced->launched_at.empty()) {
+      const Picoseconds launched = role.priced->launched_at[id];
       if (now < launched) {
         role.unlaunched |= 1u << stream;
         role.end[stream] = launched;
@@ -199,6 +199,9 @@ class Replay {
     const OpId id = role.head[stream];
     role.spans[id].end = now;
     role.last_end = now;
+    // Until this role's turn comes again, dozens of others pass through the cache.
+    __builtin_prefetch(role.ops + id + kOpsAhead);
+    __builtin_prefetch(role.spans + id + kOpsAhead, 1);
     role.end[stream] = kNever;
     role.head[stream] = role.next[id];
     if (stream == kCompute && role.running) {

@@ -17,6 +17,7 @@ __extension__ using Wide = __int128;
 inline constexpr std::size_t kCompute = static_cast<std::size_t>(StreamKind::compute);
 inline constexpr std::int64_t kFullRate = 1000;  // permille of its own pace
 inline constexpr std::int64_t kWhole = 1000;     // permille of a resource
+inline constexpr OpId kOpsAhead = 6;             // how far ahead of a role's clock its ops and spans are fetched
 inline constexpr int kFlowBits = 60;             // a flow alone progresses by 2^60 a picosecond
 inline constexpr Wide kFlowRate = Wide{1} << kFlowBits;
 

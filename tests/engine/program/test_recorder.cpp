@@ -94,6 +94,63 @@ TEST_F(RecorderTest, OrderMakesTheNextOpWaitForAStream) {
   EXPECT_THAT(waits(rec.finish(), after), ElementsAre(sent));
 }
 
+// Waits are derived for each part: who uses one does not wait for the other, who uses the whole waits for both.
+TEST_F(RecorderTest, PartsOfABufferAreWaitedForByThemselves) {
+  const Tensor x = make(), z = make();
+  const Tensor pair = rec.allocate_in_parts(Purpose::activations, kTerm, DType::fp32, {1, 1, 1, 128}, 2);
+  const Tensor first = pair.flat_slice(0, 64), second = pair.flat_slice(64, 64);
+  const OpId a = write(first), b = write(second);
+  const OpId reduced = all_reduce(second);
+  const OpId of_first = copy(first, x);
+  const OpId of_second = copy(second, z);
+  const OpId rewritten = rec.record(compute(OpKind::fill), {writes(pair)});
+  const OpId sent = send(first);
+  rec.release(pair);
+  const Tensor reused = rec.allocate(Purpose::activations, kTerm, DType::fp32, {1, 1, 1, 128});
+  const OpId after = write(reused);
+  for (const Tensor& t : {x, z, reused}) rec.release(t);
+  const Program program = rec.finish();
+  EXPECT_THAT(waits(program, b), IsEmpty());
+  EXPECT_THAT(waits(program, reduced), ElementsAre(b)) << "not only the last op of compute before it";
+  EXPECT_THAT(waits(program, of_first), IsEmpty()) << "the all-reduce is of the other part";
+  EXPECT_THAT(waits(program, of_second), ElementsAre(reduced));
+  EXPECT_THAT(waits(program, sent), ElementsAre(rewritten));
+  EXPECT_EQ(program.buffers.back().offset, program.buffers[pair.buffer].offset);
+  EXPECT_THAT(waits(program, after), ElementsAre(sent)) << "a use of one part is a use of the range";
+  EXPECT_LT(a, b);
+}
+
+TEST_F(RecorderTest, OpsOfOneLaunchJoinItsFirst) {
+  const Tensor x = make();
+  std::vector<OpId> joined;
+  write(x);
+  {
+    const auto outer = rec.launch_together();
+    write(x);
+    {
+      const auto inner = rec.launch_together();
+      joined.push_back(write(x));
+    }
+    joined.push_back(all_reduce(x));
+  }
+  {
+    const auto none = rec.launch_together(false);
+    write(x);
+  }
+  auto next = rec.launch_together();
+  write(x);
+  joined.push_back(write(x));
+  next.end();
+  write(x);
+  rec.release(x);
+  const Program program = rec.finish();
+  std::vector<OpId> found;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    if (program.ops[id].joins_launch) found.push_back(id);
+  }
+  EXPECT_EQ(found, joined);
+}
+
 TEST_F(RecorderTest, EqualShapesAreOneAndSequencesCountPerGroup) {
   const Tensor x = make();
   write(x);

@@ -34,6 +34,8 @@ Kernel kernel_of(OpKind kind) {
     case OpKind::bias_dropout_add: return bias_dropout_add;
     case OpKind::bias_gradient: return bias_gradient;
     case OpKind::add: return add;
+    case OpKind::accumulate: return accumulate;
+    case OpKind::sum_pieces: return sum_pieces;
     case OpKind::cast: return cast;
     case OpKind::fill: return fill;
     case OpKind::pack: return pack;
@@ -57,6 +59,7 @@ Kernel kernel_of(OpKind kind) {
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
     case OpKind::all_reduce:
+    case OpKind::shift:
     case OpKind::send:
     case OpKind::receive: break;
   }

@@ -131,6 +131,31 @@ __global__ void swiglu_gradient(PackGrid grid, const T* dy, const T* x, T* dx) {
   store8(to + kPack, out[1], 2 * at.left - kPack, grid.wide);
 }
 
+template <class In, class Out>
+__global__ void accumulate_into(PackGrid grid, const In* x, Out* y) {
+  const PackPlace at = grid.place();
+  if (at.left <= 0) return;
+  Eight sum = load8(y + at.offset, at.left, grid.wide);
+  const Eight more = load8(x + at.offset, at.left, grid.wide);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) sum.v[i] += more.v[i];
+  store8(y + at.offset, sum, at.left, grid.wide);
+}
+
+/// The pieces lie one after the other, grid.cols apart, and are added in that order.
+template <class T>
+__global__ void sum_in_order(PackGrid grid, std::int64_t pieces, const T* x, T* y) {
+  const PackPlace at = grid.place();
+  if (at.left <= 0) return;
+  Eight sum = load8(x + at.offset, at.left, grid.wide);
+  for (std::int64_t piece = 1; piece < pieces; ++piece) {
+    const Eight more = load8(x + piece * grid.cols + at.offset, at.left, grid.wide);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) sum.v[i] += more.v[i];
+  }
+  store8(y + at.offset, sum, at.left, grid.wide);
+}
+
 }  // namespace
 
 void bias_add(const KernelCall& call) { run_in_rows(call, BiasAdd{}); }
@@ -139,6 +164,35 @@ void gelu_backward(const KernelCall& call) { run_flat(call, GeluBackward{}, call
 void bias_gelu(const KernelCall& call) { run_in_rows(call, BiasGelu{}); }
 void bias_gelu_backward(const KernelCall& call) { run_in_rows(call, BiasGeluBackward{}); }
 void add(const KernelCall& call) { run_flat(call, Add{}, call.dim(0)); }
+
+void accumulate(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0);
+  with_type(call.shape.dtype, [&](auto in) {
+    with_type(call.shape.out_dtype, [&](auto out) {
+      using In = decltype(in);
+      using Out = decltype(out);
+      const In* x = call.operand<const In>(0, n);
+      Out* y = call.operand<Out>(1, n);
+      const PackGrid grid(1, n, wide_access(1, n, {x, y}));
+      if (grid.empty()) return;
+      launch(accumulate_into<In, Out>, grid.blocks(), grid.threads(), call.stream, grid, x, y);
+    });
+  });
+}
+
+void sum_pieces(const KernelCall& call) {
+  call.expect_operands(2);
+  const std::int64_t n = call.dim(0), pieces = call.dim(1);
+  with_one_type(call, [&](auto type) {
+    using T = decltype(type);
+    const T* x = call.operand<const T>(0, n * pieces);
+    T* y = call.operand<T>(1, n);
+    const PackGrid grid(1, n, wide_access(pieces, n, {x, y}));
+    if (grid.empty()) return;
+    launch(sum_in_order<T>, grid.blocks(), grid.threads(), call.stream, grid, pieces, x, y);
+  });
+}
 
 void cast(const KernelCall& call) {
   with_type(call.shape.dtype, [&](auto in) {

@@ -118,6 +118,9 @@ std::vector<Case> cases() {
       {given(24, 1), given(4, 2), given(24, 3), integers(samples), made(24), mask(24)});
 
   add("add", bf16(shape_of(K::add, {7})), {given(7, 1), given(7, 2), made(7)});
+  add("accumulate", bf16(shape_of(K::accumulate, {7})), {given(7, 1), updated(7, 2)});
+  add("accumulate_up", bf16(shape_of(K::accumulate, {7}), DType::bf16, DType::fp32), {given(7, 1), wide(updated(7, 2))});
+  add("sum_pieces", bf16(shape_of(K::sum_pieces, {7, 3})), {given(21, 1), made(7)});
   add("cast_down", bf16(shape_of(K::cast, {7}), DType::fp32, DType::bf16), {wide(given(7, 1)), made(7)});
   add("cast_up", bf16(shape_of(K::cast, {7}), DType::bf16, DType::fp32), {given(7, 1), wide(made(7))});
   add("fill", bf16(shape_of(K::fill, {7}, 0.3f)), {made(7)});

@@ -109,6 +109,46 @@ TEST(Collectives, ResultsByHandOnOneToFourRanks) {
   }
 }
 
+TEST(Collectives, AShiftMovesEveryMembersElementsRoundTheGroup) {
+  const Watchdog watchdog;
+  for (const std::int64_t distance : {1, 2}) {
+    World world(3);
+    Tensor x, y;
+    for (TinyProgram& tiny : world.programs) {
+      const std::uint32_t group = tiny.group(GroupKind::tensor, {2, 0, 1});  // distance counts in group order
+      x = tiny.tensor(2);
+      y = tiny.tensor(2);
+      OpShape shift = collective(OpKind::shift, 2);
+      shift.dims[1] = distance;
+      tiny.op(shift, {reads(x), writes(y)}, {.stream = StreamKind::tensor, .group = group});
+    }
+    HostWork host;
+    host.before_step = [&](CpuRank& rank, int step) {
+      for (int i = 0; i < 2; ++i) rank.data(x)[i] = static_cast<float>(100 * step + 10 * rank.rank() + i);
+    };
+    host.after_step = [&](CpuRank& rank, int step) {
+      const std::array<int, 3> place{1, 2, 0}, at{2, 0, 1};  // of ranks in the group, and of the group's members
+      const int source = at[static_cast<std::size_t>((place[static_cast<std::size_t>(rank.rank())] + 3 - distance) % 3)];
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(rank.data(y)[i], static_cast<float>(100 * step + 10 * source + i));
+    };
+    world.run(host, 3);
+  }
+}
+
+TEST(Collectives, ShiftsOfDifferentDistancesDoNotMeet) {
+  const Watchdog watchdog;
+  World world(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    TinyProgram& tiny = world.programs[static_cast<std::size_t>(rank)];
+    const Tensor x = tiny.tensor(1), y = tiny.tensor(1);
+    OpShape shift = collective(OpKind::shift, 1);
+    shift.dims[1] = rank == 2 ? 2 : 1;
+    tiny.op(shift, {reads(x), writes(y)},
+            {.stream = StreamKind::tensor, .group = tiny.group(GroupKind::tensor, first_ranks(3))});
+  }
+  EXPECT_NE(world.error().find("shift"), std::string::npos);
+}
+
 TEST(Collectives, ReductionsAddInRankOrder) {
   const Watchdog watchdog;
   // In fp32 (1e8 + 1) - 1e8 is 0 and (1e8 - 1e8) + 1 is 1: the order of the ranks decides, whatever arrives first.

@@ -153,6 +153,16 @@ TEST(Elementwise, PackAndUnpack) {
   EXPECT_THROW(run_op(shape_of(OpKind::pack, {6}), {in(a), in(b), out(y)}), Error);
 }
 
+TEST(Sums, AccumulateAddsAndPiecesAddInTheirOrder) {
+  Value x = floats({1, 2, 3}), y = floats({10, 20, 30});
+  run_op(shape_of(OpKind::accumulate, {3}), {in(x), inout(y)});
+  EXPECT_EQ(y.f, (std::vector<float>{11, 22, 33}));
+  // In fp32 (1e8 + 1) - 1e8 is 0 and (1e8 - 1e8) + 1 is 1.
+  Value pieces = floats({1e8f, 1e8f, 1, -1e8f, -1e8f, 1}), sum = output(2);
+  run_op(shape_of(OpKind::sum_pieces, {2, 3}), {in(pieces), out(sum)});
+  EXPECT_EQ(sum.f, (std::vector<float>{0, 1}));
+}
+
 TEST(RmsNorm, IsTheFormulaAndKeepsTheInverseRoot) {
   Value x = random_value(2 * 3, 1), gamma = floats({2, -1, 0.5f}), y = output(6), stats = output(2);
   run_op(shape_of(OpKind::rmsnorm, {2, 3}, 1e-5f), {in(x), in(gamma), out(y), out(stats)});

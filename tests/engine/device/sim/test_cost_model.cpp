@@ -174,6 +174,13 @@ TEST_F(TinyModel, MemoryOpsUseTheirShare) {
   EXPECT_EQ(compute(shape_of(OpKind::gelu, {1000, 1000})), 17'000'000);  // 1 us + 4 MB / 0.25 TB/s
 }
 
+// A copy in parts by kernels of their own pays the floor for each.
+TEST_F(TinyModel, EveryKernelOfACopyHasItsFloor) {
+  const Picoseconds once = compute(shape_of(OpKind::cast, {1'000'000}));
+  EXPECT_EQ(once, 2'000'000 + 8'000'000);  // 2 us + 4 MB / 0.5 TB/s
+  EXPECT_EQ(compute(shape_of(OpKind::cast, {1'000'000, 5})), once + 4 * 2'000'000);
+}
+
 TEST_F(TinyModel, CollectivesInsideANode) {
   // 1 MB: 5 us + 1 MB (1/2) / 200 GB/s + 1 ns sqrt(10^6) = 5 + 2.5 + 1 us
   const TransferCost gather = transfer(shape_of(OpKind::all_gather, {500'000}), {0, 1});
@@ -184,6 +191,18 @@ TEST_F(TinyModel, CollectivesInsideANode) {
   EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {500'000}), {0, 1}).duration, 11'000'000);
   EXPECT_EQ(transfer(shape_of(OpKind::send, {500'000}), {0, 1}).duration, 11'000'000);
   EXPECT_EQ(transfer(shape_of(OpKind::all_reduce, {500'000}), {1}).duration, 0);
+}
+
+// A copy from neighbour to neighbour, all at once: what a send takes, twice its memory traffic, no SM.
+TEST_F(TinyModel, AShiftIsASendThatOccupiesNoSm) {
+  const TransferCost shift = transfer(shape_of(OpKind::shift, {500'000, 1}), {0, 1});
+  const TransferCost send = transfer(shape_of(OpKind::send, {500'000}), {0, 1});
+  EXPECT_EQ(shift.duration, send.duration);
+  EXPECT_EQ(shift.sm_permille, 0);
+  EXPECT_GT(send.memory_permille, 0);
+  EXPECT_NEAR(shift.memory_permille, 2 * send.memory_permille, 1);
+  // Across nodes every NIC of the group carries a piece out and one in.
+  EXPECT_THAT(transfer(shape_of(OpKind::shift, {500'000, 1}), {0, 1, 2, 3}).links, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 TEST_F(TinyModel, CollectivesAcrossNodesRunOnTheNicsTheirRanksReach) {

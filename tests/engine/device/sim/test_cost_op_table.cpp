@@ -117,6 +117,8 @@ TEST(OpTable, BytesOfMemoryOps) {
       {masked_add, 80 * 7 + 10 + 16},
       {shape_of(OpKind::bias_gradient, {6, 5}, DType::bf16, DType::fp32), 30 * 2 + 2 * 5 * 4},
       {shape_of(OpKind::add, {9}), 9 * 6},
+      {shape_of(OpKind::accumulate, {9}, DType::bf16, DType::fp32), 9 * (2 + 4 + 4)},
+      {shape_of(OpKind::sum_pieces, {9, 3}), 9 * (3 * 2 + 2)},
       {shape_of(OpKind::cast, {9}, DType::bf16, DType::fp32), 9 * 6},
       {shape_of(OpKind::fill, {9}, DType::fp32, DType::fp32), 9 * 4},
       {shape_of(OpKind::pack, {9}), 9 * 4},

@@ -236,6 +236,18 @@ TEST(Replay, NothingStartsBeforeItsLaunch) {
   expect_span(result.timelines[0].spans[third], 53, 53, 57);
 }
 
+TEST(Replay, AnOpThatJoinsALaunchCostsTheHostLess) {
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId first = ranks[0].compute(1);   // launched at 10
+  const OpId joined = ranks[0].compute(1);  // at 12
+  const OpId next = ranks[0].compute(1);    // at 22
+  ranks[0].program.ops[joined].joins_launch = true;
+  const auto result = toy::run_whole(ranks, toy::costs({}, {.per_op = 10, .per_joined = 2}));
+  expect_span(result.timelines[0].spans[first], 10, 10, 11);
+  expect_span(result.timelines[0].spans[joined], 12, 12, 13);
+  expect_span(result.timelines[0].spans[next], 22, 22, 23);
+}
+
 TEST(Replay, AnOpThatWaitsStartsWhenBothItsWaitAndItsLaunchAreOver) {
   std::vector<Builder> ranks{Builder(0)};
   const Group self{GroupKind::tensor, {0}};

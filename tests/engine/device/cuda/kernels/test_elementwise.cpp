@@ -158,6 +158,33 @@ TEST_P(Elementwise, Add) {
   }
 }
 
+TEST_P(Elementwise, AccumulateIntoBoth) {
+  for (const DType out : {DType::fp32, DType::bf16}) {
+    for (const std::int64_t n : {1, 8, 15, 4099}) {
+      OpShape shape = shape_of(OpKind::accumulate, {n}, type());
+      shape.out_dtype = out;
+      const auto x = numbers_.normal(n, type()), before = numbers_.normal(n, out);
+      Expected after{.type = out, .values = before};
+      for (std::size_t i = 0; i < x.size(); ++i) after.values[i] += x[i];
+      Case(shape).reads(type(), x).updates(before, after).check();
+    }
+  }
+}
+
+TEST_P(Elementwise, SumOfPieces) {
+  constexpr std::int64_t kPieces = 3;
+  for (const std::int64_t n : {1, 8, 15, 4096, 4099}) {
+    const auto x = numbers_.normal(n * kPieces, type());
+    const auto count = static_cast<std::size_t>(n);
+    Expected y{.type = type(), .values = std::vector<double>(count), .ulps = 2, .magnitudes = std::vector<double>(count)};
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y.values[i % count] += x[i];
+      y.magnitudes[i % count] += std::abs(x[i]);  // two additions of numbers no larger than this
+    }
+    Case(shape_of(OpKind::sum_pieces, {n, kPieces}, type())).reads(type(), x).writes(y).check();
+  }
+}
+
 TEST_P(Elementwise, CastToBoth) {
   for (const DType out : {DType::fp32, DType::bf16}) {
     for (const std::int64_t n : {1, 8, 2063}) {
