@@ -6,16 +6,17 @@
 namespace benchsuite {
 
 namespace {
-constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced)};
+constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced),
+                             index_of(Term::weight_gradient)};
 }
 
 AttentionBlock::AttentionBlock(ModelContext& context, const AttentionParameters& parameters)
     : context_(context),
       parameters_(parameters),
       norm_(context, *parameters.norm_gamma, parameters.norm_beta),
-      qkv_(context, *parameters.qkv_weight, kTerms),
+      qkv_(context, *parameters.qkv_weight, kTerms, runs_in_tiles(context)),
       core_(context),
-      proj_(context, *parameters.proj_weight, kTerms) {}
+      proj_(context, *parameters.proj_weight, kTerms, runs_in_tiles(context)) {}
 
 Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_input) {
   context_.rec.at().site = Site::attention;

@@ -1,5 +1,9 @@
 #include "engine/model/chunk.h"
 
+#include <algorithm>
+
+#include "engine/parallel/tensor_region.h"
+
 namespace benchsuite {
 
 Chunk::Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer,
@@ -11,6 +15,7 @@ Chunk::Chunk(ModelContext& context, std::int64_t index, std::int64_t first_layer
       first_layer_(first_layer),
       groups_(layer_groups(context.layout.recompute, static_cast<std::int64_t>(layers.size()))),
       keep_(kept_by_layer(context.layout.recompute)),
+      distributes_(context.layout.recompute.distribute_saved_activations),
       states_(static_cast<std::size_t>(context.layout.micro_batches())) {
   for (const LayerParameters& layer : layers) {
     layers_.push_back({AttentionBlock(context, layer.attention), MlpBlock(context, layer.mlp)});
@@ -46,15 +51,27 @@ Chunk::MicroBatchState& Chunk::state_of(std::int32_t i) {
 
 void Chunk::end(std::int32_t i) { spare_.push_back(std::move(states_[static_cast<std::size_t>(i)])); }
 
+Recorder::LaunchGuard Chunk::graph(std::initializer_list<Part::Kind> parts) {
+  const GraphScope& scope = context_.stack.cuda_graph_scope;
+  const auto captured = [&](Part::Kind part) { return part == Part::Kind::attention ? scope.attention : scope.mlp; };
+  return context_.rec.launch_together(context_.stack.cuda_graphs && !scope.full_iteration &&
+                                      std::all_of(parts.begin(), parts.end(), captured));
+}
+
 Tensor Chunk::forward_layer(std::int64_t index, const Tensor& x, LayerState& state, bool release_input) {
   context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
   Layer& layer = layers_[static_cast<std::size_t>(index)];
   const Part attention{Part::Kind::attention, index}, mlp{Part::Kind::mlp, index};
+  const auto whole = graph({Part::Kind::attention, Part::Kind::mlp});
   observer_.begin(index_, attention);
+  auto first = graph({Part::Kind::attention});
   const Tensor middle = layer.attention.forward(x, state, release_input);
+  first.end();
   observer_.end(index_, attention);
   observer_.begin(index_, mlp);
+  auto second = graph({Part::Kind::mlp});
   const Tensor y = layer.mlp.forward(middle, state);
+  second.end();
   observer_.end(index_, mlp);
   return y;
 }
@@ -63,11 +80,16 @@ Tensor Chunk::backward_layer(std::int64_t index, const Tensor& dy, LayerState& s
   context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + index);
   Layer& layer = layers_[static_cast<std::size_t>(index)];
   const Part attention{Part::Kind::attention, index}, mlp{Part::Kind::mlp, index};
+  const auto whole = graph({Part::Kind::attention, Part::Kind::mlp});
   observer_.begin(index_, mlp);
+  auto first = graph({Part::Kind::mlp});
   const Tensor dmiddle = layer.mlp.backward(dy, state);
+  first.end();
   observer_.end(index_, mlp);
   observer_.begin(index_, attention);
+  auto second = graph({Part::Kind::attention});
   const Tensor dx = layer.attention.backward(dmiddle, state);
+  second.end();
   observer_.end(index_, attention);
   context_.rec.release(dmiddle);
   return dx;
@@ -84,16 +106,15 @@ Tensor Chunk::forward(std::int32_t i, const Tensor& input) {
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const LayerGroup& group = groups_[g];
-    if (group.recomputed) {
-      state.group_inputs[g] = x;
-      context_.rec.mark_saved(x, index_of(Term::layer_group_input));
-    }
+    const Tensor input_of_group = x;
+    if (group.recomputed && !distributes_) context_.rec.mark_saved(x, index_of(Term::layer_group_input));
     for (std::int64_t index = group.first; index < group.first + group.count; ++index) {
       LayerState& layer = state.layers[static_cast<std::size_t>(index)];
       layer = LayerState(group.recomputed ? SaveSet::none() : keep_);
       const bool release_input = !(group.recomputed && index == group.first);
       x = forward_layer(index, x, layer, release_input);
     }
+    if (group.recomputed) state.group_inputs[g] = distributes_ ? keep_piece(input_of_group) : input_of_group;
   }
   context_.rec.at().layer = -1;
   if (!head_) return x;
@@ -133,9 +154,27 @@ Tensor Chunk::backward(std::int32_t i, const Tensor& doutput) {
   return gradient;
 }
 
+/// Copies this rank's part of the input of a group, all that is kept of it, and releases the whole.
+Tensor Chunk::keep_piece(const Tensor& input) {
+  Recorder& rec = context_.rec;
+  const Tensor mine = piece_of(context_, input);
+  const Tensor kept =
+      rec.allocate(Purpose::activations, index_of(Term::layer_group_input), input.dtype, {1, 1, 1, mine.elements()});
+  rec.record({.kind = OpKind::cast, .dtype = mine.dtype, .out_dtype = mine.dtype, .dims = {mine.elements()}},
+             {reads(mine), writes(kept)});
+  rec.mark_saved(kept, index_of(Term::layer_group_input));
+  rec.release(input);
+  return kept;
+}
+
 void Chunk::recompute_group(const LayerGroup& group, MicroBatchState& state, std::size_t group_index) {
   context_.rec.at().phase = Phase::recompute;
   Tensor x = state.group_inputs[group_index];
+  if (distributes_) {
+    context_.rec.at().layer = static_cast<std::int16_t>(first_layer_ + group.first);
+    context_.rec.at().site = Site::attention;
+    x = gather_pieces(context_, x, {1, context_.s, context_.b, context_.h}, index_of(Term::gathered));
+  }
   for (std::int64_t index = group.first; index < group.first + group.count; ++index) {
     LayerState& layer = state.layers[static_cast<std::size_t>(index)];
     layer = LayerState(SaveSet::all());

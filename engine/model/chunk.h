@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,13 +51,16 @@ class Chunk {
   };
   struct MicroBatchState {
     std::vector<LayerState> layers;       // by layer of the chunk
-    std::vector<Tensor> group_inputs;     // by group, recomputed groups only
+    std::vector<Tensor> group_inputs;     // by group, recomputed groups only: [s/t | s, b, h], or 1/t of the elements
     Embedding::State embedding;
     Head::State head;
   };
 
+  /// Until it goes, what is recorded is one graph, where the stack captures all these parts of a layer.
+  Recorder::LaunchGuard graph(std::initializer_list<Part::Kind> parts);
   Tensor forward_layer(std::int64_t index, const Tensor& x, LayerState& state, bool release_input);
   Tensor backward_layer(std::int64_t index, const Tensor& dy, LayerState& state);
+  Tensor keep_piece(const Tensor& input);
   void recompute_group(const LayerGroup& group, MicroBatchState& state, std::size_t group_index);
   MicroBatchState& begin(std::int32_t i);
   MicroBatchState& state_of(std::int32_t i);
@@ -70,6 +74,7 @@ class Chunk {
   std::deque<Layer> layers_;
   std::vector<LayerGroup> groups_;
   SaveSet keep_;
+  bool distributes_;  // of what a recomputed group keeps, each tensor rank keeps its part
   std::optional<Embedding> embedding_;
   std::optional<Head> head_;
   std::vector<std::unique_ptr<MicroBatchState>> states_;  // in flight, by micro-batch

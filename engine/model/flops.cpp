@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/model/stage_layers.h"
+
 namespace benchsuite {
 
 namespace {
@@ -96,16 +98,31 @@ FlopsCount model_flops(const ModelConfig& model, const Layout& layout, FlopsForm
   return count;
 }
 
+namespace {
+
+/// Layers that block recompute runs again: the first k of every chunk.
+std::int64_t layers_in_blocks(const ModelConfig& model, const Layout& layout) {
+  const std::int64_t k = layout.recompute.num_layers;
+  std::int64_t layers = 0;
+  for (std::int64_t stage = 0; stage < layout.pp; ++stage) {
+    const StageLayers held = stage_layers(model, layout, stage);
+    layers += layout.vpp * std::min(k, held.chunk);
+    if (held.light != StageLayers::Light::none && k >= held.chunk) --layers;
+  }
+  return layers;
+}
+
+}  // namespace
+
 FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula) {
   const Sizes size(model, layout);
   const std::string core = is_causal(formula) ? "2 B s^2 h" : "4 B s^2 h";
   const RecomputeConfig& recompute = layout.recompute;
   FlopsCount count = model_flops(model, layout, formula);
   if (recompute.granularity == RecomputeGranularity::full) {
-    const std::int64_t chunks = layout.pp * layout.vpp;
     const bool uniform = recompute.method == RecomputeMethod::uniform;
-    const std::int64_t layers = uniform ? model.layers : chunks * std::min(recompute.num_layers, model.layers / chunks);
-    const std::string layer_text = uniform ? "L" : "p v k";
+    const std::int64_t layers = uniform ? model.layers : layers_in_blocks(model, layout);
+    const std::string layer_text = uniform ? "L" : layout.layer_split.even() ? "p v k" : "sum over chunks of min(k, l)";
     count.terms.push_back({"recomputed linear layers",
                            static_cast<double>(layers) * (size.attention_linears() + size.mlp()),
                            "2 B s " + layer_text + " " + weights_text(model)});
@@ -146,7 +163,7 @@ RankParameters rank_parameters(const ModelConfig& model, const Layout& layout, s
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
   const std::int64_t h = model.hidden;
   const std::int64_t f = model.ffn_hidden;
-  const std::int64_t layers = div_exact(model.layers, layout.pp);
+  const std::int64_t layers = stage_layers(model, layout, stage).all;
   const std::int64_t embedding = div_exact(padded_vocab(model.vocab, layout.tp) * h, layout.tp);
   const bool first = stage == 0;
   const bool last = stage == layout.pp - 1;

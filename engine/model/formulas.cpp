@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/model/flops.h"
+#include "engine/model/stage_layers.h"
 
 namespace benchsuite {
 
@@ -13,9 +14,11 @@ namespace {
 struct Letters {
   double s, b, h, f, a, t, d, repl, e;
   double kv;  // width of all keys: u times the head size
-  std::int64_t p, v, m, g, layers_per_chunk;
+  std::int64_t p, v, m, g;
+  StageLayers layers;  // of the stage
+  std::int64_t groups, recomputed_layers;  // of the stage: groups that full recompute keeps the input of, layers run again
 
-  Letters(const ModelConfig& model, const Layout& layout)
+  Letters(const ModelConfig& model, const Layout& layout, std::int64_t stage)
       : s(static_cast<double>(model.seq)),
         b(static_cast<double>(layout.micro_batch)),
         h(static_cast<double>(model.hidden)),
@@ -30,7 +33,23 @@ struct Letters {
         v(layout.vpp),
         m(layout.micro_batches()),
         g(layout.group()),
-        layers_per_chunk(div_exact(model.layers, layout.pp * layout.vpp)) {}
+        layers(stage_layers(model, layout, stage)),
+        groups(0),
+        recomputed_layers(0) {
+    if (layout.recompute.granularity != RecomputeGranularity::full) return;
+    const bool uniform = layout.recompute.method == RecomputeMethod::uniform;
+    const std::int64_t k = layout.recompute.num_layers;
+    for (std::int64_t chunk = 0; chunk < v; ++chunk) {
+      const std::int64_t l = layers.chunk - (is_light(chunk) ? 1 : 0);
+      groups += uniform ? div_ceil(l, k) : std::min(k, l);
+      recomputed_layers += uniform ? l : std::min(k, l);
+    }
+  }
+
+  bool is_light(std::int64_t chunk) const {
+    return (layers.light == StageLayers::Light::first_chunk && chunk == 0) ||
+           (layers.light == StageLayers::Light::last_chunk && chunk == v - 1);
+  }
 
   double x() const { return s * b * h; }
 };
@@ -47,23 +66,28 @@ std::int64_t in_flight(const Letters& n, ScheduleKind schedule, std::int64_t sta
   return 0;
 }
 
-/// Micro-batches of the first stage's first chunk whose backward is to come, at the most. The paper's p is v = 1, m >=
-/// p. Interleaved: of `count` forwards in table order, all of chunk 0 come first in each group; of as many backwards,
-/// last.
-std::int64_t embedded_in_flight(const Letters& n, ScheduleKind schedule) {
-  const std::int64_t all = in_flight(n, schedule, 0);
-  if (schedule != ScheduleKind::interleaved) return all;
-  const auto of_first_chunk = [&n](std::int64_t count, bool backward) {
+struct Extremes {
+  std::int64_t least = 0, most = 0;
+};
+
+/// Micro-batches of the first (else the last) chunk of `stage` whose backward is to come, while as many chunks as ever are in
+/// flight. The paper's p is v = 1, m >= p. Interleaved: of `count` forwards in table order, all of chunk 0 come first in
+/// each group, of as many backwards last; of the last chunk the other way round.
+Extremes chunk_in_flight(const Letters& n, ScheduleKind schedule, std::int64_t stage, bool first) {
+  const std::int64_t all = in_flight(n, schedule, stage);
+  if (schedule != ScheduleKind::interleaved) return {all, all};
+  const auto of_chunk = [&n](std::int64_t count, bool last_in_group) {
     const std::int64_t groups = std::min(count / (n.g * n.v), n.m / n.g);
     const std::int64_t rest = count - groups * n.g * n.v;
     const std::int64_t size = groups < n.m / n.g ? n.g : n.m % n.g;
-    return groups * n.g + (backward ? std::max<std::int64_t>(0, rest - (n.v - 1) * size) : std::min(rest, size));
+    return groups * n.g + (last_in_group ? std::max<std::int64_t>(0, rest - (n.v - 1) * size) : std::min(rest, size));
   };
-  std::int64_t most = 0;
+  Extremes found{all, 0};
   for (std::int64_t gone = 0; gone + all <= n.m * n.v; ++gone) {
-    most = std::max(most, of_first_chunk(gone + all, false) - of_first_chunk(gone, true));
+    const std::int64_t here = of_chunk(gone + all, !first) - of_chunk(gone, first);
+    found = {std::min(found.least, here), std::max(found.most, here)};
   }
-  return most;
+  return found;
 }
 
 double sum(const std::vector<BytesTerm>& terms) {
@@ -113,32 +137,38 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
 SavedActivations saved_activations(const ModelConfig& model, const Layout& layout, const Stack& stack,
                                    std::int64_t stage) {
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
-  const Letters n(model, layout);
+  const Letters n(model, layout, stage);
   const bool masks = stack.stores_dropout_masks && model.dropout > 0;
   const RecomputeConfig& recompute = layout.recompute;
-  const auto l = static_cast<double>(n.layers_per_chunk);
+  const bool full = recompute.granularity == RecomputeGranularity::full;
+  const bool uniform = recompute.method == RecomputeMethod::uniform;
 
   SavedActivations saved;
   saved.layer = layer_terms(n, model, layout, masks);
   saved.layer_bytes = sum(saved.layer);
-  saved.input_bytes = n.e * n.x() / n.repl;
+  const double input = n.e * n.x() / n.repl;
+  saved.input_bytes = recompute.distribute_saved_activations ? input / n.t : input;
   saved.chunks_in_flight = in_flight(n, layout.schedule, stage);
-  saved.chunk_bytes = l * saved.layer_bytes;
-  if (recompute.granularity == RecomputeGranularity::full) {
-    const std::int64_t k = std::min(recompute.num_layers, n.layers_per_chunk);
-    const auto kd = static_cast<double>(k);
-    if (recompute.method == RecomputeMethod::uniform) {
-      saved.chunk_bytes = static_cast<double>(div_ceil(n.layers_per_chunk, k)) * saved.input_bytes;
-      saved.transient_bytes = kd * saved.layer_bytes - saved.input_bytes;
-    } else {
-      saved.chunk_bytes = kd * saved.input_bytes + (l - kd) * saved.layer_bytes;
-      saved.transient_bytes = saved.layer_bytes - saved.input_bytes;
-    }
+  const auto of_chunk = [&](std::int64_t l) {
+    if (!full) return static_cast<double>(l) * saved.layer_bytes;
+    const std::int64_t k = std::min(recompute.num_layers, l);
+    if (uniform) return k == 0 ? 0 : static_cast<double>(div_ceil(l, k)) * saved.input_bytes;
+    return static_cast<double>(k) * saved.input_bytes + static_cast<double>(l - k) * saved.layer_bytes;
+  };
+  saved.chunk_bytes = of_chunk(n.layers.chunk);
+  if (full) {
+    const auto again = static_cast<double>(uniform ? std::min(recompute.num_layers, n.layers.chunk) : 1);
+    saved.transient_bytes = again * saved.layer_bytes - saved.input_bytes;
   }
   saved.layers_total = saved.chunk_bytes * static_cast<double>(saved.chunks_in_flight);
+  if (n.layers.light != StageLayers::Light::none) {
+    const bool first = n.layers.light == StageLayers::Light::first_chunk;
+    const auto light = static_cast<double>(chunk_in_flight(n, layout.schedule, stage, first).least);
+    saved.layers_total -= light * (saved.chunk_bytes - of_chunk(n.layers.chunk - 1));
+  }
 
   if (stage == 0 && masks) {
-    const auto embedded = static_cast<double>(embedded_in_flight(n, layout.schedule));
+    const auto embedded = static_cast<double>(chunk_in_flight(n, layout.schedule, 0, true).most);
     saved.outside.push_back(
         {"embedding dropout mask", embedded * n.x() / n.repl,
          std::string("s b h") + (layout.sequence_parallel ? "/t" : "") + " x micro-batches in flight"});
@@ -179,9 +209,14 @@ class Volumes {
   std::vector<Volume> list;
 };
 
-/// `times` times per layer: gathers or scatters of X with sequence parallelism, all-reduces of X without.
-void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, Site site, std::int64_t layers,
-                std::int64_t all_reduces, std::int64_t gathers, std::int64_t scatters, bool recomputed) {
+/// Of one layer, a place in it and a micro-batch: all-reduces of X; with sequence parallelism gathers and scatters of X, some of
+/// which go in t - 1 exchanges of a piece where products run in tiles.
+struct Times {
+  std::int64_t all_reduces, gathers, scatters, tiled_gathers, tiled_scatters;
+};
+
+void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, bool tiles, Site site, std::int64_t layers,
+                const Times& each_time, bool recomputed) {
   const double half = (n.t - 1) / n.t * n.e * n.x();
   const std::int64_t passes = layers * n.m;
   const std::string each =
@@ -190,12 +225,13 @@ void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, Site
     volumes.add(GroupKind::tensor, op, site, static_cast<double>(passes * times) * bytes, passes * times,
                 std::to_string(times) + " " + formula + each, recomputed);
   };
-  if (sequence_parallel) {
-    add(OpKind::all_gather, gathers, half, "(t-1)/t e s b h");
-    add(OpKind::reduce_scatter, scatters, half, "(t-1)/t e s b h");
-  } else {
-    add(OpKind::all_reduce, all_reduces, 2 * half, "2 (t-1)/t e s b h");
-  }
+  if (!sequence_parallel) return add(OpKind::all_reduce, each_time.all_reduces, 2 * half, "2 (t-1)/t e s b h");
+  const std::int64_t tiled_gathers = tiles ? each_time.tiled_gathers : 0;
+  const std::int64_t tiled_scatters = tiles ? each_time.tiled_scatters : 0;
+  add(OpKind::all_gather, each_time.gathers - tiled_gathers, half, "(t-1)/t e s b h");
+  add(OpKind::reduce_scatter, each_time.scatters - tiled_scatters, half, "(t-1)/t e s b h");
+  const auto pieces = static_cast<std::int64_t>(n.t) - 1;
+  add(OpKind::shift, (tiled_gathers + tiled_scatters) * pieces, n.e * n.x() / n.t, "1/t e s b h");
 }
 
 void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout, const Stack& stack,
@@ -203,20 +239,29 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   const bool sp = layout.sequence_parallel;
   const bool first = stage == 0;
   const bool last = stage == n.p - 1;
-  const std::int64_t layers = n.v * n.layers_per_chunk;
+  const std::int64_t layers = n.layers.all;
   const double half = (n.t - 1) / n.t * n.e * n.x();
   const auto m = static_cast<double>(n.m);
 
-  // Forward: gather, scatter. Backward: gather dY, re-gather the column layer's input, scatter dX.
-  for (const Site site : {Site::attention, Site::mlp}) add_layers(volumes, n, sp, site, layers, 2, 3, 2, false);
+  // Forward: gather, scatter. Backward: gather dY, re-gather the column layer's input, scatter dX. Tiles: all but the last two.
+  const bool tiles = stack.overlaps_tensor_gemms;
+  constexpr Times kBothWays{2, 3, 2, 2, 1}, kForward{1, 1, 1, 1, 1};
+  for (const Site site : {Site::attention, Site::mlp}) {
+    add_layers(volumes, n, sp, tiles, site, layers, kBothWays, false);
+  }
 
   if (layout.recompute.granularity == RecomputeGranularity::full) {
-    const std::int64_t again = layout.recompute.method == RecomputeMethod::uniform
-                                   ? layers
-                                   : n.v * std::min(layout.recompute.num_layers, n.layers_per_chunk);
-    for (const Site site : {Site::attention, Site::mlp}) add_layers(volumes, n, sp, site, again, 1, 1, 1, true);
+    for (const Site site : {Site::attention, Site::mlp}) {
+      add_layers(volumes, n, sp, tiles, site, n.recomputed_layers, kForward, true);
+    }
+    if (layout.recompute.distribute_saved_activations) {
+      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::attention, static_cast<double>(n.groups * n.m) * half,
+                  n.groups * n.m, "(t-1)/t e s b h for each input kept and micro-batch", true);
+    }
   }
-  if (layout.recompute.selects(RecomputeModule::mlp)) add_layers(volumes, n, sp, Site::mlp, layers, 1, 1, 1, true);
+  if (layout.recompute.selects(RecomputeModule::mlp)) {
+    add_layers(volumes, n, sp, tiles, Site::mlp, layers, kForward, true);
+  }
 
   if (first && sp && !model.learned_positions()) {
     volumes.add(GroupKind::tensor, OpKind::reduce_scatter, Site::embedding, m * half, n.m, "m (t-1)/t e s b h");
@@ -252,17 +297,23 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   }
 }
 
-void add_pipeline(Volumes& volumes, const Letters& n, std::int64_t stage) {
+void add_pipeline(Volumes& volumes, const Letters& n, const Stack& stack, std::int64_t stage) {
   if (n.p == 1) return;
-  const double tensor = n.e * n.x() / n.repl;
+  const bool scattered = stack.scatters_pipeline_activations && n.repl == 1 && n.t > 1;
+  const double tensor = n.e * n.x() / (scattered ? n.t : n.repl);
   // The last stage's last chunk sends no activations, the first stage's first chunk no gradients.
   const std::int64_t forward = n.m * (stage == n.p - 1 ? n.v - 1 : n.v);
   const std::int64_t backward = n.m * (stage == 0 ? n.v - 1 : n.v);
-  const std::string size = n.repl > 1 ? " e s b h/t" : " e s b h";
+  const std::string size = n.repl > 1 || scattered ? " e s b h/t" : " e s b h";
   volumes.add(GroupKind::pipeline_forward, OpKind::send, Site::pipeline, static_cast<double>(forward) * tensor, forward,
               (stage == n.p - 1 ? "m (v-1)" : "m v") + size);
   volumes.add(GroupKind::pipeline_backward, OpKind::send, Site::pipeline, static_cast<double>(backward) * tensor,
               backward, (stage == 0 ? "m (v-1)" : "m v") + size);
+  if (!scattered) return;
+  // What a stage receives it gathers: activations on all but the first chunk of all, gradients on all but the last.
+  const std::int64_t received = n.m * (stage == 0 ? n.v - 1 : n.v) + n.m * (stage == n.p - 1 ? n.v - 1 : n.v);
+  volumes.add(GroupKind::tensor, OpKind::all_gather, Site::pipeline, static_cast<double>(received) * (n.t - 1) * tensor,
+              received, "(t-1)/t e s b h for each tensor received");
 }
 
 /// ZeRO-2 and 3: gradients are reduced in every micro-batch, but for the tied embedding's. ZeRO-3 gathers parameters for each
@@ -290,13 +341,8 @@ void add_sharded(Volumes& volumes, const Letters& n, const ModelConfig& model, c
   }
   const double ends = tied ? (first ? n.s * n.h : 0) + (last ? 2 * n.h : 0)
                            : (first ? vocabulary : 0) + (last ? n.h + vocabulary : 0);
-  double again = 0;  // share of the layers whose forward runs again
-  if (layout.recompute.granularity == RecomputeGranularity::full) {
-    again = layout.recompute.method == RecomputeMethod::uniform
-                ? 1
-                : static_cast<double>(std::min(layout.recompute.num_layers, n.layers_per_chunk)) /
-                      static_cast<double>(n.layers_per_chunk);
-  }
+  // Share of the layers whose forward runs again.
+  const double again = static_cast<double>(n.recomputed_layers) / static_cast<double>(n.layers.all);
   const double word_uses = first && last ? 4 : 2;
   volumes.add(GroupKind::parameters, OpKind::all_gather, Site::optimizer,
               ring * n.e * m * ((2 + again) * (all - words - ends) + 2 * ends + word_uses * words), -1,
@@ -327,10 +373,10 @@ void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model,
 std::vector<Volume> communication_volumes(const ModelConfig& model, const Layout& layout, const Stack& stack,
                                           std::int64_t stage) {
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
-  const Letters n(model, layout);
+  const Letters n(model, layout, stage);
   Volumes volumes;
   if (layout.tp > 1) add_tensor(volumes, n, model, layout, stack, stage);
-  add_pipeline(volumes, n, stage);
+  add_pipeline(volumes, n, stack, stage);
   add_gradients(volumes, n, model, layout, stack, stage);
   return std::move(volumes.list);
 }

@@ -32,7 +32,8 @@ struct SavedActivations {
   double chunk_bytes = 0;             ///< of one model chunk, one micro-batch, under the recompute policy
   std::int64_t chunks_in_flight = 0;  ///< chunk-forwards awaiting their backward, at the most
   double transient_bytes = 0;      ///< made again while backward runs: the layers recomputed at once, less their input
-  double layers_total = 0;         ///< chunk_bytes x chunks_in_flight: what figure 1 of the paper plots
+  double layers_total = 0;         ///< chunk_bytes x chunks_in_flight: what figure 1 of the paper plots. Of a stage with several
+                                   ///< chunks of which one is lighter, at their peak: with outside_bytes an upper bound
   std::vector<BytesTerm> outside;  ///< embedding and head, of all micro-batches in flight
   double outside_bytes = 0;
 };

@@ -5,11 +5,12 @@
 namespace benchsuite {
 
 namespace {
-constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16bit), index_of(Term::reduced)};
+constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16bit), index_of(Term::reduced),
+                             index_of(Term::weight_gradient)};
 }
 
 Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
-    : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms) {}
+    : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
 void Head::forward(const Tensor& x, State& state) {
   Recorder& rec = context_.rec;

@@ -6,15 +6,16 @@
 namespace benchsuite {
 
 namespace {
-constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced)};
+constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced),
+                             index_of(Term::weight_gradient)};
 }
 
 MlpBlock::MlpBlock(ModelContext& context, const MlpParameters& parameters)
     : context_(context),
       parameters_(parameters),
       norm_(context, *parameters.norm_gamma, parameters.norm_beta),
-      fc1_(context, *parameters.fc1_weight, kTerms),
-      fc2_(context, *parameters.fc2_weight, kTerms) {}
+      fc1_(context, *parameters.fc1_weight, kTerms, runs_in_tiles(context)),
+      fc2_(context, *parameters.fc2_weight, kTerms, runs_in_tiles(context)) {}
 
 /// FC1, activation function, FC2: what the `mlp` module of selective recompute runs again, collectives included.
 Tensor MlpBlock::inner_forward(const Tensor& normed, LayerState& state) {

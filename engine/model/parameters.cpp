@@ -81,7 +81,8 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
   out.first_layer = range.first;
   Builder build(context, out);
 
-  if (range.first == 0) {
+  // Not by layers: with the ends counted as layers the first and the last chunk may hold none.
+  if (context.first_stage() && chunk == 0) {
     build.part = {Part::Kind::embedding};
     out.ends.words = build.row_split("embedding.words", vocab, model.hidden);
     if (model.learned_positions()) {
@@ -118,7 +119,7 @@ ChunkParameters make_chunk_parameters(const ModelContext& context, std::int64_t 
     layer.mlp.fc2_bias = row_bias(prefix + "mlp.fc2.bias");
     out.layers.push_back(layer);
   }
-  if (range.first + range.count == model.layers) {
+  if (context.last_stage() && chunk == context.layout.vpp - 1) {
     build.part = {Part::Kind::head};
     out.ends.final_gamma = build.replicated_vector("final.norm.gamma", Initial::ones);
     if (!model.rms_norm()) out.ends.final_beta = build.replicated_vector("final.norm.beta", Initial::zeros);

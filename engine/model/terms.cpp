@@ -20,6 +20,7 @@ std::vector<std::string> term_names() {
       "logits (fp32)",
       "linear output", "biased output", "attention scores", "logits (16 bit)", "cross-entropy row values",
       "layer output", "gradient of the output", "gradient of the input", "gradient inside a layer",
+      "weight gradient of a micro-batch",
       "gathered sequence", "reduced sequence", "received activation", "received gradient", "packed gradients"};
   CHECK(names.size() == index_of(Term::count)) << names.size() << " names";
   return names;

@@ -40,7 +40,7 @@ enum class Term : std::uint32_t {
   logits,                 // 4 sbV
   // used and released inside one pass
   transient, bias_sum, attention_scores, logits_16bit, cross_entropy_rows,
-  layer_output, gradient_of_output, gradient_of_input, gradient_inside,
+  layer_output, gradient_of_output, gradient_of_input, gradient_inside, weight_gradient,
   // communication buffers
   gathered, reduced, received_activation, received_gradient, packed_gradients,
   count

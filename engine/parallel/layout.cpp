@@ -82,6 +82,9 @@ constexpr auto kGranularities = {std::pair<const char*, RecomputeGranularity>{"n
                                  {"full", RecomputeGranularity::full}};
 constexpr auto kModules = {RecomputeModule::core_attn, RecomputeModule::layernorm, RecomputeModule::mlp};
 
+/// Modules of megatron-core's mixture-of-experts and latent-attention layers.
+constexpr const char* kForeignModules[] = {"moe", "moe_act", "shared_experts", "mla_up_proj"};
+
 void read_modules(ObjectReader& reader, std::vector<RecomputeModule>& out) {
   std::vector<std::string> words;
   const std::size_t before = reader.problems().size();
@@ -97,6 +100,12 @@ void read_modules(ObjectReader& reader, std::vector<RecomputeModule>& out) {
   std::vector<RecomputeModule> modules;
   for (const std::string& word : words) {
     const auto found = std::find(names.begin(), names.end(), word);
+    if (std::find(std::begin(kForeignModules), std::end(kForeignModules), word) != std::end(kForeignModules)) {
+      reader.problem("modules", "\"" + word + "\" is a module of models the engine does not have: its layers are dense, "
+                     "with keys and values of their own",
+                     "choose among core_attn, layernorm, mlp");
+      continue;
+    }
     if (found == names.end()) {
       const std::string guess = did_you_mean(word, names);
       reader.problem("modules", "\"" + word + "\" is not a module that can be recomputed",
@@ -124,6 +133,7 @@ void read_recompute_object(ObjectReader& reader, RecomputeConfig& out) {
   reader.choice("method", out.method, {{"uniform", RecomputeMethod::uniform}, {"block", RecomputeMethod::block}});
   reader.optional("num_layers", out.num_layers);
   read_modules(reader, out.modules);
+  reader.optional("distribute_saved_activations", out.distribute_saved_activations);
   reader.finish();
   if (!known) return;
 
@@ -138,7 +148,7 @@ void read_recompute_object(ObjectReader& reader, RecomputeConfig& out) {
                    "add \"num_layers\": 1, or more to keep fewer inputs (uniform) or recompute more layers (block)");
   }
   const std::string word(name_of(out.granularity));
-  for (const char* key : {"method", "num_layers"}) {
+  for (const char* key : {"method", "num_layers", "distribute_saved_activations"}) {
     if (!full && reader.has(key)) {
       reader.problem(key, "means nothing with granularity \"" + word + "\"",
                      "remove it or set granularity to \"full\"");
@@ -164,12 +174,33 @@ void read_recompute(ObjectReader& layout, RecomputeConfig& out) {
   }
 }
 
+void read_layer_split(ObjectReader& layout, LayerSplit& out) {
+  const Json* value = layout.raw("layer_split");
+  if (!value) return;
+  ObjectReader reader(*value, layout.file(), layout.dotted("layer_split"), layout.problems());
+  reader.optional("first_stage", out.first_stage);
+  reader.optional("last_stage", out.last_stage);
+  reader.optional("counts_embedding", out.counts_embedding);
+  reader.optional("counts_loss", out.counts_loss);
+  reader.finish();
+}
+
+Json to_json(const LayerSplit& split) {
+  Json json;
+  json["first_stage"] = split.first_stage;
+  json["last_stage"] = split.last_stage;
+  json["counts_embedding"] = split.counts_embedding;
+  json["counts_loss"] = split.counts_loss;
+  return json;
+}
+
 Json to_json(const RecomputeConfig& recompute) {
   Json json;
   json["granularity"] = name_of(recompute.granularity);
   if (recompute.granularity == RecomputeGranularity::full) {
     json["method"] = name_of(recompute.method);
     json["num_layers"] = recompute.num_layers;
+    json["distribute_saved_activations"] = recompute.distribute_saved_activations;
   }
   if (recompute.granularity == RecomputeGranularity::selective) {
     json["modules"] = Json::array();
@@ -206,6 +237,8 @@ Layout read_layout(const Json& json, const std::string& file, const std::string&
                  {"interleaved", ScheduleKind::interleaved},
                  {"gpipe", ScheduleKind::gpipe}});
   reader.optional("microbatch_group", layout.microbatch_group);
+  read_layer_split(reader, layout.layer_split);
+  reader.optional("cpu_offloading", layout.cpu_offloading);
   reader.finish();
   return layout;
 }
@@ -228,6 +261,8 @@ Json to_json(const Layout& layout) {
   json["placement"] = name_of(layout.placement);
   json["schedule"] = name_of(layout.schedule);
   json["microbatch_group"] = layout.microbatch_group;
+  if (!layout.layer_split.even()) json["layer_split"] = to_json(layout.layer_split);
+  if (layout.cpu_offloading) json["cpu_offloading"] = true;
   return json;
 }
 

@@ -26,11 +26,22 @@ struct RecomputeConfig {
   RecomputeMethod method = RecomputeMethod::uniform;                    ///< full only
   std::int64_t num_layers = 1;                                          ///< full only: k
   std::vector<RecomputeModule> modules = {RecomputeModule::core_attn};  ///< selective only
+  bool distribute_saved_activations = false;  ///< full only: kept inputs are split over t and gathered in backward
 
   /// Whether the selective policy recomputes `module`.
   bool selects(RecomputeModule module) const;
 
   friend bool operator==(const RecomputeConfig&, const RecomputeConfig&) = default;
+};
+
+/// Which layers the pipeline stages hold where they do not all hold the same number (megatron-core
+/// num_layers_in_first_pipeline_stage and ..._last_..., account_for_embedding_in_pipeline_split and ..._loss_...).
+struct LayerSplit {
+  std::int64_t first_stage = 0, last_stage = 0;  ///< layers of that stage, all its chunks; 0: its share of the rest
+  bool counts_embedding = false, counts_loss = false;  ///< each takes the place of a layer in the first, last chunk
+
+  bool even() const { return *this == LayerSplit{}; }
+  friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
 
 struct Layout {
@@ -45,6 +56,8 @@ struct Layout {
   TensorPlacement placement = TensorPlacement::packed;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t microbatch_group = 0;  // g of the interleaved schedule; 0 = pp
+  LayerSplit layer_split;
+  bool cpu_offloading = false;  // of activations; always refused (validate), since the engine does not offload
 
   std::int64_t world() const { return tp * pp * dp * cp; }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }  // m
@@ -55,7 +68,8 @@ struct Layout {
 
 /// Reads a layout object. tp, pp, dp, micro_batch and global_batch must be there; the rest has the defaults above.
 /// `recompute` is an object {granularity, method, num_layers, modules} or one of the words "none", "selective"
-/// (core_attn) and "full" (uniform, 1 layer); `schedule` is "gpipe", "1f1b" or "interleaved". Values are judged
+/// (core_attn) and "full" (uniform, 1 layer); `layer_split` is {first_stage, last_stage, counts_embedding, counts_loss}, all
+/// optional; `schedule` is "gpipe", "1f1b" or "interleaved". Values are judged
 /// together with the model by validate() in engine/train/config.h.
 Layout read_layout(const Json& json, const std::string& file, const std::string& path,
                    std::vector<Violation>& problems);

@@ -1,6 +1,7 @@
 #include "engine/parallel/linear.h"
 
 #include "engine/parallel/tensor_region.h"
+#include "engine/parallel/tiles.h"
 
 namespace benchsuite {
 
@@ -31,20 +32,52 @@ void product_dgrad(ParallelContext& context, const Tensor& dy, const Parameter& 
                      {reads(dy), reads(weight.value), writes(dx)});
 }
 
-/// dW[out, in] += dy[rows, out]^T x[rows, in]
-void product_wgrad(ParallelContext& context, const Tensor& dy, const Tensor& x, const Parameter& weight) {
-  context.rec.record({.kind = OpKind::gemm,
-                      .dtype = dy.dtype,
-                      .out_dtype = weight.gradient.dtype,
-                      .transpose_a = true,
-                      .accumulate = true,
-                      .dims = {weight.rows, weight.columns, rows_of(dy), 1}},
-                     {reads(dy), reads(x), updates(weight.gradient)});
+/// dW[out, in] += dy[rows, out]^T x[rows, in]. Not fused, the product comes in the precision of dy and is added by a kernel of its
+/// own, as the framework's accumulation hook does.
+void product_wgrad(ParallelContext& context, const Tensor& dy, const Tensor& x, const Parameter& weight,
+                   std::uint32_t term) {
+  Recorder& rec = context.rec;
+  OpShape shape{.kind = OpKind::gemm,
+                .dtype = dy.dtype,
+                .out_dtype = weight.gradient.dtype,
+                .transpose_a = true,
+                .accumulate = true,
+                .dims = {weight.rows, weight.columns, rows_of(dy), 1}};
+  if (context.stack.fused_gradient_accumulation) {
+    rec.record(shape, {reads(dy), reads(x), updates(weight.gradient)});
+    return;
+  }
+  const Tensor own = rec.allocate(Purpose::activations, term, dy.dtype, {1, 1, weight.rows, weight.columns});
+  shape.out_dtype = own.dtype;
+  shape.accumulate = false;
+  rec.record(shape, {reads(dy), reads(x), writes(own)});
+  rec.record({.kind = OpKind::accumulate,
+              .dtype = own.dtype,
+              .out_dtype = weight.gradient.dtype,
+              .dims = {own.elements()}},
+             {reads(own), updates(weight.gradient)});
+  rec.release(own);
 }
 
 }  // namespace
 
+bool runs_in_tiles(const ParallelContext& context) {
+  return context.stack.overlaps_tensor_gemms && context.sequence_parallel();
+}
+
 Tensor ColumnParallelLinear::forward(const Tensor& x) {
+  if (tiles_) {
+    const auto launch = context_.rec.launch_together();
+    const std::int64_t t = context_.layout.tp;
+    GatherInTiles gather(context_, x, terms_.gathered, false);
+    const Tensor y = context_.rec.allocate(Purpose::activations, terms_.output, x.dtype,
+                                           {1, x.shape[1] * t, x.shape[2], weight_.rows});
+    for (std::int64_t step = 0; step < t; ++step) {
+      product_forward(context_, gather.piece(step), weight_, piece_along_sequence(y, t, gather.owner(step)));
+    }
+    gather.release();
+    return y;
+  }
   const Tensor full = enter_region(context_, x, terms_.gathered);
   const Tensor y = new_activation(context_, full, weight_.rows, terms_.output);
   product_forward(context_, full, weight_, y);
@@ -59,22 +92,46 @@ Tensor ColumnParallelLinear::backward(const Tensor& dy, const Tensor& x) {
   product_dgrad(context_, dy, weight_, dx_full);
   const Tensor dx = leave_region(context_, dx_full, terms_.reduced);
   settle_backward(context_);
-  product_wgrad(context_, dy, full, weight_);
+  product_wgrad(context_, dy, full, weight_, terms_.weight_gradient);
   release_entered(context_, full, x);
   return dx;
 }
 
 Tensor RowParallelLinear::forward(const Tensor& x) {
+  if (tiles_) {
+    const auto launch = context_.rec.launch_together();
+    const std::int64_t t = context_.layout.tp;
+    ScatterInTiles scatter(context_, {1, div_exact(x.shape[1], t), x.shape[2], weight_.rows}, x.dtype, terms_.output,
+                           terms_.gathered, terms_.reduced);
+    for (std::int64_t step = 0; step < t; ++step) {
+      product_forward(context_, piece_along_sequence(x, t, scatter.destination(step)), weight_, scatter.tile(step));
+      scatter.send(step);
+    }
+    return scatter.finish();
+  }
   const Tensor partial = new_activation(context_, x, weight_.rows, terms_.output);
   product_forward(context_, x, weight_, partial);
   return leave_region(context_, partial, terms_.reduced);
 }
 
 Tensor RowParallelLinear::backward(const Tensor& dy, const Tensor& x) {
+  if (tiles_) {
+    auto launch = context_.rec.launch_together();
+    const std::int64_t t = context_.layout.tp;
+    GatherInTiles gather(context_, dy, terms_.gathered, true);
+    const Tensor dx = new_activation(context_, x, weight_.columns, terms_.output);
+    for (std::int64_t step = 0; step < t; ++step) {
+      product_dgrad(context_, gather.piece(step), weight_, piece_along_sequence(dx, t, gather.owner(step)));
+    }
+    launch.end();
+    product_wgrad(context_, gather.whole(), x, weight_, terms_.weight_gradient);
+    gather.release();
+    return dx;
+  }
   const Tensor full = enter_region(context_, dy, terms_.gathered);
   const Tensor dx = new_activation(context_, full, weight_.columns, terms_.output);
   product_dgrad(context_, full, weight_, dx);
-  product_wgrad(context_, full, x, weight_);
+  product_wgrad(context_, full, x, weight_, terms_.weight_gradient);
   release_entered(context_, full, dy);
   return dx;
 }

@@ -5,6 +5,11 @@
 // business, since stacks fuse them into what follows.
 //
 // Activations are 4-d views [1, s, b, width].
+//
+// In tiles (Transformer Engine with userbuffers, megatron-core --tp-comm-overlap): under sequence parallelism the gather before a
+// column-parallel product, the scatter after a row-parallel one and the gather before its input gradient are exchanged in
+// t pieces beside the product's t tiles (tiles.h). The re-gather and the scatter of a column-parallel backward pass overlap
+// whole, as without tiles ("bulk").
 #pragma once
 
 #include "engine/parallel/context.h"
@@ -12,16 +17,20 @@
 
 namespace benchsuite {
 
+/// Whether the layers' products run in tiles. The head's never does: it is not Transformer Engine's.
+bool runs_in_tiles(const ParallelContext& context);
+
 struct LinearTerms {
   std::uint32_t gathered;  ///< input of a column-parallel linear, gathered; output gradient of a row-parallel one
   std::uint32_t output;
   std::uint32_t reduced;   ///< result of the reduction that leaves the region
+  std::uint32_t weight_gradient;  ///< of one micro-batch, where it is not added to the accumulator at once
 };
 
 class ColumnParallelLinear {
  public:
-  ColumnParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms)
-      : context_(context), weight_(weight), terms_(terms) {}
+  ColumnParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms, bool tiles)
+      : context_(context), weight_(weight), terms_(terms), tiles_(tiles) {}
 
   /// x [s/t | s, b, in] -> y [s, b, out/t]. x stays with the caller.
   Tensor forward(const Tensor& x);
@@ -34,12 +43,13 @@ class ColumnParallelLinear {
   ParallelContext& context_;
   Parameter& weight_;
   LinearTerms terms_;
+  bool tiles_;
 };
 
 class RowParallelLinear {
  public:
-  RowParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms)
-      : context_(context), weight_(weight), terms_(terms) {}
+  RowParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms, bool tiles)
+      : context_(context), weight_(weight), terms_(terms), tiles_(tiles) {}
 
   /// x [s, b, in/t] -> y [s/t | s, b, out], reduced over t.
   Tensor forward(const Tensor& x);
@@ -51,6 +61,7 @@ class RowParallelLinear {
   ParallelContext& context_;
   Parameter& weight_;
   LinearTerms terms_;
+  bool tiles_;
 };
 
 }  // namespace benchsuite

@@ -96,11 +96,34 @@ Group RankGrid::channel_to_previous(int rank) const {
 
 Group RankGrid::channel_from_next(int rank) const { return {GroupKind::pipeline_backward, {neighbour(rank, 1), rank}}; }
 
+namespace {
+
+std::int64_t layers_in(std::int64_t layers, const Layout& layout, std::int64_t stage, std::int64_t chunk) {
+  const LayerSplit& split = layout.layer_split;
+  const std::int64_t p = layout.pp, v = layout.vpp;
+  if (split.counts_embedding || split.counts_loss) {
+    const bool embedding = split.counts_embedding && stage == 0 && chunk == 0;
+    const bool loss = split.counts_loss && stage == p - 1 && chunk == v - 1;
+    const std::int64_t all = layers + (split.counts_embedding ? 1 : 0) + (split.counts_loss ? 1 : 0);
+    return div_exact(all, p * v) - (embedding ? 1 : 0) - (loss ? 1 : 0);
+  }
+  if (split.first_stage > 0 && stage == 0) return div_exact(split.first_stage, v);
+  if (split.last_stage > 0 && stage == p - 1) return div_exact(split.last_stage, v);
+  const std::int64_t others = p - (split.first_stage > 0 ? 1 : 0) - (split.last_stage > 0 ? 1 : 0);
+  return div_exact(layers - split.first_stage - split.last_stage, others * v);
+}
+
+}  // namespace
+
 LayerRange layers_of(std::int64_t layers, const Layout& layout, std::int64_t stage, std::int64_t chunk) {
   CHECK(stage >= 0 && stage < layout.pp) << "stage " << stage << " of " << layout.pp;
   CHECK(chunk >= 0 && chunk < layout.vpp) << "chunk " << chunk << " of " << layout.vpp;
-  const std::int64_t count = div_exact(layers, layout.pp * layout.vpp);
-  return {(chunk * layout.pp + stage) * count, count};
+  LayerRange range;
+  for (std::int64_t before = 0; before < chunk * layout.pp + stage; ++before) {
+    range.first += layers_in(layers, layout, before % layout.pp, before / layout.pp);
+  }
+  range.count = layers_in(layers, layout, stage, chunk);
+  return range;
 }
 
 Placement place(const Layout& layout, int gpus_per_node) {

@@ -46,7 +46,8 @@ class RankGrid {
   std::int64_t tp_, cp_, dp_, pp_;
 };
 
-/// Global layer indices [first, first + count) of chunk `chunk` on stage `stage`: global stage chunk * p + stage.
+/// Global layer indices [first, first + count) of chunk `chunk` on stage `stage`: global stage chunk * p + stage. Stages hold
+/// equal numbers, but for what layout.layer_split says (megatron-core get_transformer_layer_offset).
 struct LayerRange {
   std::int64_t first = 0, count = 0;
 };

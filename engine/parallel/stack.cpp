@@ -8,7 +8,9 @@ using Unit = ShardedParameterConfig::Unit;
 
 void read_sharded_parameters(const Json& json, ObjectReader& parent, ShardedParameterConfig& config) {
   ObjectReader reader(json, parent.file(), parent.dotted("sharded_parameters"), parent.problems());
-  reader.choice("unit", config.unit, {{"block", Unit::block}, {"layer", Unit::layer}});
+  reader.choice("unit", config.unit, {{"parameter", Unit::parameter}, {"block", Unit::block}, {"layer", Unit::layer}});
+  reader.optional("synchronous", config.synchronous);
+  reader.optional("by_lists", config.by_lists);
   const std::pair<const char*, std::int64_t*> sizes[] = {{"prefetch_elements", &config.prefetch_elements},
                                                          {"max_live_elements", &config.max_live_elements},
                                                          {"max_reuse_distance", &config.max_reuse_distance},
@@ -22,12 +24,46 @@ void read_sharded_parameters(const Json& json, ObjectReader& parent, ShardedPara
 
 Json sharded_parameters_json(const ShardedParameterConfig& config) {
   Json json;
-  json["unit"] = config.unit == Unit::block ? "block" : "layer";
+  json["unit"] = config.unit == Unit::parameter ? "parameter" : config.unit == Unit::block ? "block" : "layer";
+  json["synchronous"] = config.synchronous;
+  json["by_lists"] = config.by_lists;
   json["prefetch_elements"] = config.prefetch_elements;
   json["max_live_elements"] = config.max_live_elements;
   json["max_reuse_distance"] = config.max_reuse_distance;
   json["persistence_threshold"] = config.persistence_threshold;
   return json;
+}
+
+constexpr const char* kScopeRemedy = "write \"full_iteration\", or a list of the layer parts captured: [\"attn\", \"mlp\"]";
+
+void read_graph_scope(const Json& json, ObjectReader& reader, bool cuda_graphs, GraphScope& scope) {
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    reader.problem("cuda_graph_scope", what, remedy);
+  };
+  if (!cuda_graphs) return refuse("means nothing without CUDA graphs", "remove it or set cuda_graphs to true");
+  if (json.is_string() && json.get_ref<const std::string&>() == "full_iteration") return;
+  if (!json.is_array() || json.empty()) return refuse("names no scope", kScopeRemedy);
+  scope = {.full_iteration = false};
+  for (const Json& word : json) {
+    const std::string name = word.is_string() ? word.get<std::string>() : word.dump();
+    if (name == "attn") {
+      scope.attention = true;
+    } else if (name == "mlp") {
+      scope.mlp = true;
+    } else if (name.starts_with("moe") || name == "mamba") {
+      refuse("\"" + name + "\" is a part of models the engine does not have: its layers are dense", kScopeRemedy);
+    } else {
+      refuse("\"" + name + "\" is not a part of a layer that can be captured", kScopeRemedy);
+    }
+  }
+}
+
+Json graph_scope_json(const GraphScope& scope) {
+  if (scope.full_iteration) return "full_iteration";
+  Json words = Json::array();
+  if (scope.attention) words.push_back("attn");
+  if (scope.mlp) words.push_back("mlp");
+  return words;
 }
 
 }  // namespace
@@ -42,15 +78,22 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.required("fused_bias_dropout_add", stack.fused_bias_dropout_add);
   reader.required("stores_dropout_masks", stack.stores_dropout_masks);
   reader.choice("gradient_dtype", stack.gradient_dtype, {{"fp32", DType::fp32}, {"bf16", DType::bf16}}, true);
+  reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);
   reader.required("overlaps_tensor_backward", stack.overlaps_tensor_backward);
+  reader.optional("overlaps_tensor_gemms", stack.overlaps_tensor_gemms);
+  reader.optional("scatters_pipeline_activations", stack.scatters_pipeline_activations);
   reader.required("overlaps_pipeline", stack.overlaps_pipeline);
   reader.required("overlaps_pipeline_interleaved", stack.overlaps_pipeline_interleaved);
   reader.required("overlaps_gradient_reduction", stack.overlaps_gradient_reduction);
+  reader.optional("overlaps_parameter_gather", stack.overlaps_parameter_gather);
   reader.optional("bucket_elements", stack.bucket_elements);
   if (const Json* sharded = reader.raw("sharded_parameters")) {
     read_sharded_parameters(*sharded, reader, stack.sharded_parameters);
   }
   reader.optional("cuda_graphs", stack.cuda_graphs);
+  if (const Json* scope = reader.raw("cuda_graph_scope")) {
+    read_graph_scope(*scope, reader, stack.cuda_graphs, stack.cuda_graph_scope);
+  }
   reader.optional("step_fixed_s", stack.step_fixed_s);
   reader.optional("host_source", stack.host_source);
   if (stack.step_fixed_s < 0) reader.problem("step_fixed_s", "must not be negative", "write seconds, 0 if undocumented");
@@ -88,13 +131,18 @@ Json to_json(const Stack& stack) {
   json["fused_bias_dropout_add"] = stack.fused_bias_dropout_add;
   json["stores_dropout_masks"] = stack.stores_dropout_masks;
   json["gradient_dtype"] = name_of(stack.gradient_dtype);
+  json["fused_gradient_accumulation"] = stack.fused_gradient_accumulation;
   json["overlaps_tensor_backward"] = stack.overlaps_tensor_backward;
+  json["overlaps_tensor_gemms"] = stack.overlaps_tensor_gemms;
+  json["scatters_pipeline_activations"] = stack.scatters_pipeline_activations;
   json["overlaps_pipeline"] = stack.overlaps_pipeline;
   json["overlaps_pipeline_interleaved"] = stack.overlaps_pipeline_interleaved;
   json["overlaps_gradient_reduction"] = stack.overlaps_gradient_reduction;
+  json["overlaps_parameter_gather"] = stack.overlaps_parameter_gather;
   json["bucket_elements"] = stack.bucket_elements;
   json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);
   json["cuda_graphs"] = stack.cuda_graphs;
+  if (stack.cuda_graphs) json["cuda_graph_scope"] = graph_scope_json(stack.cuda_graph_scope);
   json["step_fixed_s"] = stack.step_fixed_s;
   json["host_source"] = stack.host_source;
   json["memory_source"] = stack.memory_source;

@@ -15,16 +15,27 @@ namespace benchsuite {
 /// How ZeRO-3 gathers parameters (DeepSpeed stage 3; FSDP). All sizes are elements of whole parameters.
 struct ShardedParameterConfig {
   enum class Unit : std::uint8_t {
-    block,  ///< attention and MLP apart, as module hooks see them (DeepSpeed)
-    layer   ///< a transformer layer (FSDP)
+    parameter,  ///< every parameter by itself, its gradient too (DeepSpeed before coalesced gathers)
+    block,      ///< attention and MLP apart, as module hooks see them (DeepSpeed)
+    layer       ///< a transformer layer (FSDP)
   };
   Unit unit = Unit::block;
+  bool synchronous = false;  ///< the host waits for the device before each gather: nothing but the last one is hidden
+  bool by_lists = false;     ///< collectives on lists of one tensor a member: each is copied by a kernel of its own
   std::int64_t prefetch_elements = 50'000'000;          ///< gathered ahead of use (stage3_prefetch_bucket_size)
   std::int64_t max_live_elements = 1'000'000'000;       ///< no prefetch beyond (stage3_max_live_parameters)
   std::int64_t max_reuse_distance = 1'000'000'000;      ///< kept when used again this near (stage3_max_reuse_distance)
   std::int64_t persistence_threshold = 100'000;         ///< parameters up to here stay whole
 
   friend bool operator==(const ShardedParameterConfig&, const ShardedParameterConfig&) = default;
+};
+
+/// What CUDA graphs capture (megatron-core cuda_graph_scope): whole steps, or parts of a layer, one graph each.
+struct GraphScope {
+  bool full_iteration = true;
+  bool attention = false, mlp = false;  ///< not with full_iteration
+
+  friend bool operator==(const GraphScope&, const GraphScope&) = default;
 };
 
 struct Stack {
@@ -36,15 +47,20 @@ struct Stack {
   bool fused_bias_dropout_add = true;
   bool stores_dropout_masks = true;      ///< one byte an element; else regenerated in backward
   DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
+  bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
+  bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
+  bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
   bool overlaps_pipeline_interleaved = true;
   bool overlaps_gradient_reduction = false;
+  bool overlaps_parameter_gather = false;  ///< ZeRO-1 and 2: updated parameters are gathered at their first use in the next step
   std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
   ShardedParameterConfig sharded_parameters;  ///< ZeRO-3 only
 
   // Host: how ops reach the device.
-  bool cuda_graphs = false;  ///< whole steps are captured and replayed; else each op is launched by the framework
+  bool cuda_graphs = false;  ///< what cuda_graph_scope names is captured and replayed, the rest launched op by op
+  GraphScope cuda_graph_scope;  ///< cuda_graphs only
   double step_fixed_s = 0;   ///< host work before the first launch of a step; host_source says where that is documented
   std::string host_source;
 
@@ -58,7 +74,9 @@ struct Stack {
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 
-/// Reads a stack object. Every feature must be stated; bucket_elements and the bytes have the defaults above.
+/// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
+/// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
+/// overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements and the bytes have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 
 /// Everything resolved, in the form read_stack() takes.

@@ -56,6 +56,30 @@ void settle_backward(ParallelContext& context) {
   if (!context.stack.overlaps_tensor_backward) context.rec.order(StreamKind::tensor, StreamKind::compute);
 }
 
+Tensor piece_of(const ParallelContext& context, const Tensor& x) {
+  const std::int64_t count = div_exact(x.elements(), context.layout.tp);
+  return x.flat_slice(context.at.tp * count, count);
+}
+
+Tensor gather_pieces(ParallelContext& context, const Tensor& piece, const std::array<std::int64_t, 4>& shape,
+                     std::uint32_t term) {
+  const Tensor whole = context.rec.allocate(Purpose::communication, term, piece.dtype, shape);
+  collective(context, OpKind::all_gather, piece, whole);
+  context.rec.release(piece);
+  return whole;
+}
+
+void shift_tensor(ParallelContext& context, const Tensor& x, const Tensor& to, std::int64_t distance) {
+  if (dropped(context)) {
+    context.rec.record({.kind = OpKind::fill, .dtype = to.dtype, .out_dtype = to.dtype, .dims = {0}}, {writes(to)});
+    return;
+  }
+  context.rec.communicate(
+      StreamKind::tensor, context.tensor_group,
+      {.kind = OpKind::shift, .dtype = x.dtype, .out_dtype = to.dtype, .dims = {x.elements(), distance}},
+      {reads(x), writes(to)});
+}
+
 void all_reduce_tensor(ParallelContext& context, const Tensor& x, Reduction reduction) {
   if (context.layout.tp == 1) return;
   context.rec.communicate(StreamKind::tensor, context.tensor_group,

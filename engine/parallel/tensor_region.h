@@ -22,6 +22,16 @@ void release_entered(ParallelContext& context, const Tensor& entered, const Tens
 /// Makes compute wait for the tensor stream when the stack does not overlap the backward pass.
 void settle_backward(ParallelContext& context);
 
+/// This rank's 1/t of the elements of x, which all tensor ranks hold whole: a view.
+Tensor piece_of(const ParallelContext& context, const Tensor& x);
+
+/// The tensor of which every tensor rank holds a piece_of(), gathered; `shape` is the whole one. Releases `piece`.
+Tensor gather_pieces(ParallelContext& context, const Tensor& piece, const std::array<std::int64_t, 4>& shape,
+                     std::uint32_t term);
+
+/// x goes to `to` of the tensor rank `distance` places on, round the group.
+void shift_tensor(ParallelContext& context, const Tensor& x, const Tensor& to, std::int64_t distance);
+
 /// All-reduce of a small tensor over the tensor-parallel group, in place; nothing when t = 1.
 void all_reduce_tensor(ParallelContext& context, const Tensor& x, Reduction reduction);
 

@@ -1,6 +1,21 @@
 #include "engine/train/bucket_uses.h"
 
+#include <algorithm>
+
 namespace benchsuite {
+
+namespace {
+
+/// Of any chunk of this rank.
+std::int64_t most_layers(const ModelContext& context) {
+  std::int64_t most = 0;
+  for (std::int64_t chunk = 0; chunk < context.layout.vpp; ++chunk) {
+    most = std::max(most, layers_of(context.model.layers, context.layout, context.at.pp, chunk).count);
+  }
+  return most;
+}
+
+}  // namespace
 
 BucketUses::BucketUses(ModelContext& context, std::vector<Bucket>& buckets, GradientStore& gradients,
                        ParameterStore& parameters)
@@ -8,7 +23,7 @@ BucketUses::BucketUses(ModelContext& context, std::vector<Bucket>& buckets, Grad
       buckets_(buckets),
       gradients_(gradients),
       parameters_(parameters),
-      layers_per_chunk_(context.model.layers / (context.layout.pp * context.layout.vpp)),
+      layers_per_chunk_(most_layers(context)),
       by_part_(static_cast<std::size_t>(context.layout.vpp * (2 * layers_per_chunk_ + 2))) {
   for (Bucket& bucket : buckets_) {
     for (const Part& part : bucket.parts) by_part_[slot(bucket.chunk, part)].push_back(&bucket);

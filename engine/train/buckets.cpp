@@ -59,7 +59,9 @@ class Planner {
     return std::max(context_.stack.bucket_elements, 1'000'000 * context_.layout.dp);
   }
 
+  /// Whether a parameter of part `b` belongs to the bucket of one of part `a`.
   bool one_unit(const Part& a, const Part& b) const {
+    if (context_.layout.zero_stage == 3 && context_.stack.sharded_parameters.unit == Unit::parameter) return false;
     const auto in_layer = [](const Part& part) { return part.kind == Part::Kind::attention || part.kind == Part::Kind::mlp; };
     if (context_.stack.sharded_parameters.unit == Unit::layer && in_layer(a) && in_layer(b)) return a.layer == b.layer;
     return a == b;

@@ -5,8 +5,9 @@
 //
 //   ZeRO 0, 1   a bucket closes when it holds enough elements; there is only one where reductions do not overlap, on
 //               pipeline ranks past the first and for chunks past the first
-//   ZeRO 2, 3   a bucket is a unit of use (attention and MLP apart, or a layer), since its gradients are reduced in every
-//               micro-batch; under ZeRO-3 small parameters share a persistent bucket that stays whole
+//   ZeRO 2, 3   a bucket is a unit of use (attention and MLP apart, or a layer; under ZeRO-3 also every parameter by itself),
+//               since its gradients are reduced in every micro-batch; under ZeRO-3 small parameters share a persistent
+//               bucket that stays whole
 //
 // The tied word embedding has a bucket of its own. When optimizer state is sharded, every parameter starts at a multiple of 64
 // elements and every bucket ends at a multiple of lcm(d, 128), so that equal slices exist; slice borders cut through

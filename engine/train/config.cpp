@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "engine/parallel/rank_grid.h"
 #include "engine/parallel/schedule.h"
 
 namespace benchsuite {
@@ -53,8 +54,10 @@ class Validator {
     supported();
     divisibility();
     sequence_parallel();
+    overlap();
     schedule();
     recompute();
+    offloading();
     placement();
     return std::move(problems_);
   }
@@ -163,16 +166,7 @@ class Validator {
     if (model_.kv_heads != model_.heads) divides("model.kv_heads", model_.kv_heads, "layout.tp", layout_.tp);
     if (model_.family == ModelFamily::llama) rotary_and_grouped();
     divides("model.ffn_hidden", model_.ffn_hidden, "layout.tp", layout_.tp);
-    if (sound({"model.layers", "layout.pp", "layout.vpp"})) {
-      const std::int64_t chunks = layout_.pp * layout_.vpp;
-      if (model_.layers % chunks != 0) {
-        add("model.layers", text(model_.layers),
-            "is not a multiple of layout.pp x layout.vpp = " + text(layout_.pp) + " x " + text(layout_.vpp) + " = " +
-                text(chunks),
-            "choose a product among " + divisors(model_.layers, chunks) +
-                ", or model.layers = " + multiples(model_.layers, chunks));
-      }
-    }
+    if (sound({"model.layers", "layout.pp", "layout.vpp"})) layers();
     if (sound({"layout.global_batch", "layout.micro_batch", "layout.dp"})) {
       const std::int64_t round = layout_.micro_batch * layout_.dp;
       if (layout_.global_batch % round != 0) {
@@ -184,6 +178,62 @@ class Validator {
     }
   }
 
+  void layers() {
+    if (!layout_.layer_split.even()) return layer_split();
+    const std::int64_t chunks = layout_.pp * layout_.vpp;
+    if (model_.layers % chunks == 0) return;
+    add("model.layers", text(model_.layers),
+        "is not a multiple of layout.pp x layout.vpp = " + text(layout_.pp) + " x " + text(layout_.vpp) + " = " +
+            text(chunks),
+        "choose a product among " + divisors(model_.layers, chunks) +
+            ", or model.layers = " + multiples(model_.layers, chunks) + ", or split unevenly (layout.layer_split)");
+  }
+
+  void layer_split() {
+    const LayerSplit& split = layout_.layer_split;
+    const bool counts = split.counts_embedding || split.counts_loss;
+    const bool stages = split.first_stage != 0 || split.last_stage != 0;
+    const auto refuse = [&](const char* key, const std::string& value, const std::string& problem,
+                            const std::string& remedy) {
+      sound_split_ = false;
+      add(std::string("layout.layer_split") + key, value, problem, remedy);
+    };
+    if (layout_.pp == 1) {
+      return refuse("", "uneven", "there is one stage, which holds all layers: layout.pp is 1",
+                    "leave layout.layer_split out or set layout.pp to 2 or more");
+    }
+    if (counts && stages) {
+      return refuse("", "both", "layers of a stage are stated and the embedding or loss is counted as one",
+                    "state either first_stage and last_stage, or counts_embedding and counts_loss");
+    }
+    if (counts) {
+      const std::int64_t all = model_.layers + (split.counts_embedding ? 1 : 0) + (split.counts_loss ? 1 : 0);
+      const std::int64_t chunks = layout_.pp * layout_.vpp;
+      if (all % chunks == 0) return;
+      return refuse(split.counts_embedding ? ".counts_embedding" : ".counts_loss", "true",
+                    "makes " + text(all) + " layers of " + text(model_.layers) +
+                        ", not a multiple of layout.pp x layout.vpp = " + text(chunks),
+                    "choose a product among " + divisors(all, chunks) + ", or state first_stage and last_stage");
+    }
+    for (const auto& [key, layers] : {std::pair{".first_stage", split.first_stage}, {".last_stage", split.last_stage}}) {
+      if (layers < 0 || layers >= model_.layers || layers % layout_.vpp != 0) {
+        refuse(key, text(layers), "must lie below model.layers = " + text(model_.layers) +
+                   " and be a multiple of layout.vpp = " + text(layout_.vpp),
+               "set it to " + multiples(std::clamp<std::int64_t>(layers, 0, model_.layers - 1), layout_.vpp) +
+                   ", or 0 for an equal share");
+      }
+    }
+    if (!sound_split_) return;
+    const std::int64_t rest = model_.layers - split.first_stage - split.last_stage;
+    const std::int64_t others = layout_.pp - (split.first_stage > 0 ? 1 : 0) - (split.last_stage > 0 ? 1 : 0);
+    if (others == 0 ? rest == 0 : rest > 0 && rest % (others * layout_.vpp) == 0) return;
+    refuse(split.first_stage > 0 ? ".first_stage" : ".last_stage",
+           text(split.first_stage > 0 ? split.first_stage : split.last_stage),
+           "leaves " + text(rest) + " of model.layers = " + text(model_.layers) + " for " + text(others * layout_.vpp) +
+               " chunks of the other " + text(others) + " stages",
+           "choose first_stage and last_stage so that every other chunk gets an equal number, at least 1");
+  }
+
   void sequence_parallel() {
     if (!layout_.sequence_parallel || !sound({"layout.tp"})) return;
     if (layout_.tp == 1) {
@@ -192,6 +242,31 @@ class Validator {
       return;
     }
     divides("model.seq", model_.seq, "layout.tp", layout_.tp);
+  }
+
+  void overlap() {
+    if (stack_.overlaps_parameter_gather && !stack_.overlaps_gradient_reduction) {
+      add("stack.overlaps_parameter_gather", "true",
+          "parameters are gathered by the buckets whose gradient reductions overlap, and stack.overlaps_gradient_reduction is "
+          "false",
+          "set stack.overlaps_gradient_reduction to true, or this to false");
+    }
+    if (!stack_.overlaps_tensor_gemms || layout_.sequence_parallel || !sound({"layout.tp"}) || layout_.tp == 1) return;
+    add("stack.overlaps_tensor_gemms", "true",
+        "products overlap with the gathers and scatters of sequence parallelism, and layout.sequence_parallel is false",
+        "set layout.sequence_parallel to true, or stack.overlaps_tensor_gemms to false");
+  }
+
+  void offloading() {
+    if (!layout_.cpu_offloading) return;
+    if (layout_.pp > 1) {
+      add("layout.cpu_offloading", "true", "activations cannot be offloaded to the host with a pipeline: layout.pp is " +
+              text(layout_.pp),
+          "set it to false and recompute instead (layout.recompute), or set layout.pp to 1");
+    } else {
+      add("layout.cpu_offloading", "true", "offloading activations to the host is not in the engine",
+          "set it to false and recompute instead (layout.recompute)");
+    }
   }
 
   void schedule() {
@@ -222,12 +297,43 @@ class Validator {
           "name at least one of core_attn, layernorm, mlp, or set granularity to \"none\"");
     }
     if (recompute.granularity != RecomputeGranularity::full) return;
-    if (!sound({"model.layers", "layout.pp", "layout.vpp"})) return;
-    const std::int64_t layers = model_.layers / (layout_.pp * layout_.vpp);
+    if (stack_.cuda_graphs && !stack_.cuda_graph_scope.full_iteration) {
+      add("layout.recompute.granularity", "\"full\"",
+          "whole layers cannot be recomputed when CUDA graphs capture parts of a layer (stack.cuda_graph_scope)",
+          "recompute modules (granularity \"selective\"), set stack.cuda_graphs to false, or capture whole steps "
+          "(stack.cuda_graph_scope \"full_iteration\")");
+    }
+    distributed_activations();
+    if (!sound({"model.layers", "layout.pp", "layout.vpp"}) || !sound_split_) return;
+    const std::int64_t layers = most_layers_of_a_chunk();
     if (recompute.num_layers >= 1 && recompute.num_layers <= std::max<std::int64_t>(layers, 1)) return;
     add("layout.recompute.num_layers", text(recompute.num_layers),
         "must lie between 1 and the " + text(layers) + " layers of a model chunk",
         "set it to 1 to keep the input of every layer (uniform) or to recompute one layer (block)");
+  }
+
+  void distributed_activations() {
+    if (!layout_.recompute.distribute_saved_activations || !sound({"layout.tp"})) return;
+    const char* key = "layout.recompute.distribute_saved_activations";
+    if (layout_.sequence_parallel) {
+      add(key, "true", "under sequence parallelism every kept input is split over the tensor ranks already",
+          "set it to false, or layout.sequence_parallel to false");
+    } else if (layout_.tp == 1) {
+      add(key, "true", "kept inputs are split over the tensor ranks, and layout.tp is 1",
+          "set it to false or layout.tp to 2 or more");
+    }
+  }
+
+  /// 0 where the layers cannot be divided, which another rule says.
+  std::int64_t most_layers_of_a_chunk() const {
+    if (layout_.layer_split.even()) return model_.layers / (layout_.pp * layout_.vpp);
+    std::int64_t most = 0;
+    for (std::int64_t chunk = 0; chunk < layout_.vpp; ++chunk) {
+      for (std::int64_t stage = 0; stage < layout_.pp; ++stage) {
+        most = std::max(most, layers_of(model_.layers, layout_, stage, chunk).count);
+      }
+    }
+    return most;
   }
 
   void placement() {
@@ -242,35 +348,13 @@ class Validator {
   const std::string& file_;
   std::vector<Violation> problems_;
   std::set<std::string, std::less<>> out_of_range_;
+  bool sound_split_ = true;
 };
 
 }  // namespace
 
 std::vector<Violation> validate(const TrainConfig& config, const std::string& file) {
   return Validator(config, file).run();
-}
-
-std::vector<std::string> notes(const TrainConfig& config) {
-  const Layout& layout = config.layout;
-  std::vector<std::string> sentences;
-  if (layout.recompute.selects(RecomputeModule::core_attn) && layout.attention == AttentionKernel::flash) {
-    sentences.push_back(
-        "layout.recompute: recomputing core_attn is pointless with flash attention, which stores no attention matrix; "
-        "it "
-        "costs a second forward of the kernel and frees almost nothing.");
-  }
-  if (layout.zero_stage >= 1 && layout.dp * layout.cp == 1) {
-    sentences.push_back("layout.zero_stage: with one replica ZeRO has nothing to shard.");
-  }
-  if (layout.pp > 1 && layout.micro_batches() < layout.pp) {
-    sentences.push_back("layout.global_batch: " + text(layout.micro_batches()) + " micro-batches for " +
-                        text(layout.pp) + " pipeline stages leave most stages idle most of the time.");
-  }
-  if (const std::int64_t rows = padded_vocab(config.model.vocab, layout.tp); rows != config.model.vocab) {
-    sentences.push_back("model.vocab: " + text(config.model.vocab) + " rows are padded to " + text(rows) +
-                        ", a multiple of 128 tp; FLOPs and memory count the padded rows.");
-  }
-  return sentences;
 }
 
 }  // namespace benchsuite

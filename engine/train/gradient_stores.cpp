@@ -17,6 +17,14 @@ Slice intersection(const Bucket::Entry& entry, const Slice& slice) {
   return {first, std::max<std::int64_t>(end - first, 0)};
 }
 
+void copy_by_members(ModelContext& context, const Tensor& from, const Tensor& to) {
+  context.rec.record({.kind = OpKind::cast,
+                      .dtype = from.dtype,
+                      .out_dtype = to.dtype,
+                      .dims = {from.elements(), context.layout.dp}},
+                     {reads(from), writes(to)});
+}
+
 namespace {
 
 Tensor new_gradients(ModelContext& context, Term term, std::int64_t elements) {
@@ -129,6 +137,7 @@ class ScatteredGradients : public GradientStore {
     context_.rec.at().site = Site::gradients;
     Tensor mine = bucket.gradients;  // with one replica they are the sum already
     if (context_.layout.dp > 1) {
+      if (context_.layout.zero_stage == 3 && context_.stack.sharded_parameters.by_lists) flatten(bucket);
       mine = context_.rec.allocate(Purpose::communication, index_of(Term::reduced_gradients), mine.dtype,
                                    {1, 1, 1, owned_slice(context_, bucket).count});
       context_.rec.communicate(StreamKind::data, context_.data_group,
@@ -175,6 +184,14 @@ class ScatteredGradients : public GradientStore {
   };
 
   std::size_t index(const Bucket& bucket) const { return static_cast<std::size_t>(&bucket - buckets_.data()); }
+
+  /// By lists, the members' parts are copied into one buffer first, which takes the place of the gradients.
+  void flatten(Bucket& bucket) {
+    const Tensor flat = new_gradients(context_, Term::unreduced_gradients, bucket.elements);
+    copy_by_members(context_, bucket.gradients, flat);
+    context_.rec.release(bucket.gradients);
+    bucket.gradients = flat;
+  }
 
   void add_first() {
     const auto [bucket, whole, reduced] = pending_.front();

@@ -41,10 +41,47 @@ class WholeParameters : public ParameterStore {
     const Slice mine = owned_slice(context_, bucket);
     return bucket.values.flat_slice(mine.first, mine.count);
   }
+  bool keeps_whole(const Bucket&) const override { return true; }
 
  protected:
   ModelContext& context_;
   std::vector<Bucket>& buckets_;
+};
+
+/// Stages 1 and 2 with overlap: whole buffers, of which only the own slice is current until the bucket is first used. Forward
+/// passes walk a chunk's buckets from the last to the first, and each first use sets off the gather of the next bucket.
+class LateParameters : public WholeParameters {
+ public:
+  LateParameters(ModelContext& context, std::vector<Bucket>& buckets) : WholeParameters(context, buckets) {
+    for (std::int64_t chunk = 0; chunk < context.layout.vpp; ++chunk) {
+      for (std::size_t i = buckets.size(); i-- > 0;) {
+        if (buckets[i].chunk == chunk && !buckets[i].values_in) order_.push_back(i);
+      }
+    }
+  }
+
+  void begin() override { gather_until(1); }
+  void acquire(Bucket& bucket) override {
+    const auto place = std::find(order_.begin(), order_.end(), static_cast<std::size_t>(&bucket - buckets_.data()));
+    gather_until(static_cast<std::size_t>(place - order_.begin()) + 2);
+  }
+  void publish(Bucket&) override {}
+  bool keeps_whole(const Bucket&) const override { return false; }
+
+ private:
+  /// Sees to it that the gathers of the first `count` buckets are recorded.
+  void gather_until(std::size_t count) {
+    const OpContext before = context_.rec.at();
+    context_.rec.at() = {.phase = Phase::parameter_gather, .site = Site::optimizer};
+    for (; gathered_ < std::min(count, order_.size()); ++gathered_) {
+      Bucket& bucket = buckets_[order_[gathered_]];
+      gather(context_, owned(bucket), bucket.values, StreamKind::data, context_.data_group);
+    }
+    context_.rec.at() = before;
+  }
+
+  std::vector<std::size_t> order_;  // of first uses
+  std::size_t gathered_ = 0;        // of them
 };
 
 class TracingParameters : public WholeParameters {
@@ -113,6 +150,7 @@ class ShardedParameters : public ParameterStore {
     const Slice mine = owned_slice(context_, bucket);
     return bucket.values.flat_slice(mine.first, mine.count);
   }
+  bool keeps_whole(const Bucket& bucket) const override { return bucket.persistent; }
 
  private:
   static constexpr std::size_t kNever = SIZE_MAX;
@@ -125,9 +163,12 @@ class ShardedParameters : public ParameterStore {
     context_.rec.at().phase = Phase::parameter_gather;
     context_.rec.at().site = Site::optimizer;
     bucket.values = new_values(context_, Term::gathered_parameters, bucket.elements);
+    // The host has waited for the device: compute launched after this point follows the gathers before it. The gather itself
+    // follows the compute before it, as communication does.
+    if (config_.synchronous) context_.rec.order(StreamKind::parameters, StreamKind::compute);
     const Tensor& shard = shards_[index(bucket)];
     if (context_.layout.dp > 1) {
-      gather(context_, shard, bucket.values, StreamKind::parameters, context_.parameter_group);
+      gather_whole(bucket, shard);
     } else {
       context_.rec.record({.kind = OpKind::cast,
                            .dtype = shard.dtype,
@@ -138,6 +179,19 @@ class ShardedParameters : public ParameterStore {
     bind_values(bucket, bucket.values, buckets_);
     live_elements_ += bucket.elements;
     context_.rec.at() = before;
+  }
+
+  /// By lists, what is gathered is copied once more, member by member.
+  void gather_whole(Bucket& bucket, const Tensor& shard) {
+    Tensor to = bucket.values;
+    if (config_.by_lists) {
+      to = context_.rec.allocate(Purpose::communication, index_of(Term::gathered_parameters), shard.dtype,
+                                 {1, 1, 1, bucket.elements});
+    }
+    gather(context_, shard, to, StreamKind::parameters, context_.parameter_group);
+    if (!config_.by_lists) return;
+    copy_by_members(context_, to, bucket.values);
+    context_.rec.release(to);
   }
 
   void drop(Bucket& bucket) {
@@ -178,6 +232,8 @@ class ShardedParameters : public ParameterStore {
 std::unique_ptr<ParameterStore> make_parameter_store(ModelContext& context, std::vector<Bucket>& buckets,
                                                      const UseOrder& order) {
   if (context.layout.zero_stage == 3) return std::make_unique<ShardedParameters>(context, buckets, order);
+  const bool gathers = context.layout.zero_stage >= 1 && context.layout.dp > 1;
+  if (gathers && context.stack.overlaps_parameter_gather) return std::make_unique<LateParameters>(context, buckets);
   return std::make_unique<WholeParameters>(context, buckets);
 }
 

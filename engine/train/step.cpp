@@ -1,6 +1,9 @@
 #include "engine/train/step.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
 
 #include "engine/train/bucket_uses.h"
 #include "engine/train/transport.h"
@@ -17,13 +20,18 @@ ScheduleShape shape_of(const Layout& layout) {
           .group = layout.group()};
 }
 
+ScheduleTimes times_of(const Layout& layout) {
+  return ScheduleTimes(shape_of(layout), layout.recompute.granularity == RecomputeGranularity::full ? 3 : 2);
+}
+
 class StepRecorder {
  public:
   /// With `trace` the parameters stay whole and their use order goes there; without, `order` is what an earlier trace found.
-  StepRecorder(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults,
-               const UseOrder& order, UseOrder* trace = nullptr)
-      : grid_(config.layout),
-        recorder_(rank, term_names()),
+  StepRecorder(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
+               const Faults& faults, const Program* like, const UseOrder& order, UseOrder* trace = nullptr)
+      : times_(times),
+        grid_(config.layout),
+        recorder_(rank, term_names(), like),
         context_(config.model, config.layout, config.stack, grid_, recorder_, rank, faults) {
     allocate_inputs();
     for (std::int64_t chunk = 0; chunk < config.layout.vpp; ++chunk) {
@@ -44,6 +52,7 @@ class StepRecorder {
 
   RecordedStep record() {
     clear_gradients();
+    values_->begin();
     run_schedule();
     values_->finish();
     finish_gradients();
@@ -63,6 +72,7 @@ class StepRecorder {
   void sum_sequence_parallel_gradients();
   StepBindings bindings() const;
 
+  const ScheduleTimes& times_;
   RankGrid grid_;
   Recorder recorder_;
   ModelContext context_;
@@ -100,10 +110,8 @@ void StepRecorder::clear_gradients() {
 }
 
 void StepRecorder::run_schedule() {
-  const bool full = context_.layout.recompute.granularity == RecomputeGranularity::full;
-  const ScheduleTimes times(shape_of(context_.layout), full ? 3 : 2);
-  const std::vector<Step>& steps = times.steps(context_.at.pp);
-  Transport transport(context_, times);
+  const std::vector<Step>& steps = times_.steps(context_.at.pp);
+  Transport transport(context_, times_);
   transport.post_receive(steps.front());
   for (std::size_t k = 0; k < steps.size(); ++k) {
     transport.begin(k);
@@ -215,7 +223,7 @@ StepBindings StepRecorder::bindings() const {
   for (const Bucket& bucket : buckets_) {
     const Slice owned = owned_slice(context_, bucket);
     if (bucket.values_in) continue;
-    const bool whole = context_.layout.zero_stage < 3 || bucket.persistent;
+    const bool whole = values_->keeps_whole(bucket);
     add_pieces(result.values, bucket, whole ? Slice{0, bucket.elements} : owned,
                whole ? bucket.values : values_->owned(bucket));
     add_pieces(result.gradients, bucket, owned, gradients_->owned(bucket));
@@ -226,12 +234,45 @@ StepBindings StepRecorder::bindings() const {
   return result;
 }
 
+RecordedStep record_rank(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
+                         const Faults& faults, const Program* like) {
+  UseOrder order;
+  if (config.layout.zero_stage == 3) StepRecorder(config, rank, times, optimizer, faults, like, {}, &order).record();
+  return StepRecorder(config, rank, times, optimizer, faults, like, order).record();
+}
+
 }  // namespace
 
 RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults) {
-  UseOrder order;
-  if (config.layout.zero_stage == 3) StepRecorder(config, rank, optimizer, faults, {}, &order).record();
-  return StepRecorder(config, rank, optimizer, faults, order).record();
+  return record_rank(config, rank, times_of(config.layout), optimizer, faults, nullptr);
+}
+
+std::vector<Program> record_programs(const TrainConfig& config, const std::vector<int>& ranks, int threads,
+                                     const OptimizerConfig& optimizer, const Faults& faults) {
+  const ScheduleTimes times = times_of(config.layout);
+  std::vector<Program> programs(ranks.size());
+  std::vector<std::exception_ptr> failures(ranks.size());
+  if (ranks.empty()) return programs;
+  programs[0] = record_rank(config, ranks[0], times, optimizer, faults, nullptr).program;
+  std::atomic<std::size_t> next = 1;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < ranks.size(); i = next++) {
+      try {
+        programs[i] = record_rank(config, ranks[i], times, optimizer, faults, &programs[0]).program;
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < threads && static_cast<std::size_t>(i) < ranks.size(); ++i) helpers.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return programs;
 }
 
 }  // namespace benchsuite

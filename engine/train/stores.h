@@ -7,6 +7,9 @@
 //   2       own slice; reduce-scattered in every micro-batch      as 1
 //   3       as 2                                                  own slice; gathered before use, released after
 //
+// Where the stack overlaps them, the gathers of stages 1 and 2 stand at the start of the step: a step gathers what the one before
+// it updated, each bucket behind the forward pass of the one before (megatron-core --overlap-param-gather).
+//
 // The two gradients of a tied word embedding stay whole until the step's end under every stage, because they are summed
 // first; so all stages add the same numbers in the same order when there is one micro-batch.
 #pragma once
@@ -27,6 +30,9 @@ Slice owned_slice(const ModelContext& context, const Bucket& bucket);
 
 /// The part of `entry` inside `slice`, in elements of the bucket.
 Slice intersection(const Bucket::Entry& entry, const Slice& slice);
+
+/// Copies `from` to `to`, a kernel for each data-parallel member's part (sharded_parameters.by_lists).
+void copy_by_members(ModelContext& context, const Tensor& from, const Tensor& to);
 
 class GradientStore {
  public:
@@ -51,6 +57,8 @@ class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
 
+  /// The step begins.
+  virtual void begin() {}
   /// A part that uses `bucket` begins: its values must be there.
   virtual void acquire(Bucket& bucket) = 0;
   /// That part has ended.
@@ -62,6 +70,8 @@ class ParameterStore {
 
   /// [owned_slice.count] values this rank updates.
   virtual Tensor owned(const Bucket& bucket) const = 0;
+  /// Whether all of `bucket` is current between steps, or only what this rank owns.
+  virtual bool keeps_whole(const Bucket& bucket) const = 0;
 };
 
 /// Buckets in the order in which parts acquire them over a step: what ZeRO-3 prefetches by. Indices into the buckets.

@@ -1,5 +1,7 @@
 #include "engine/train/transport.h"
 
+#include "engine/parallel/tensor_region.h"
+
 namespace benchsuite {
 
 Transport::Transport(ModelContext& context, const ScheduleTimes& times)
@@ -7,7 +9,8 @@ Transport::Transport(ModelContext& context, const ScheduleTimes& times)
       times_(times),
       overlapped_(context.layout.schedule == ScheduleKind::interleaved ? context.stack.overlaps_pipeline_interleaved
                                                                        : context.stack.overlaps_pipeline),
-      sends_block_(!overlapped_ && context.layout.schedule != ScheduleKind::interleaved) {}
+      sends_block_(!overlapped_ && context.layout.schedule != ScheduleKind::interleaved),
+      scatters_(context.stack.scatters_pipeline_activations && context.layout.tp > 1 && !context.sequence_parallel()) {}
 
 bool Transport::needs_input(const Step& step) const {
   if (step.kind == Step::Kind::forward) return !(context_.first_stage() && step.chunk == 0);
@@ -39,7 +42,8 @@ void Transport::post_receive(const Step& step) {
   const bool forward = step.kind == Step::Kind::forward;
   const Tensor tensor = context_.rec.allocate(
       Purpose::communication, index_of(forward ? Term::received_activation : Term::received_gradient), context_.dtype,
-      {1, context_.s_local, context_.b, context_.h});
+      scatters_ ? std::array<std::int64_t, 4>{1, 1, 1, div_exact(context_.s * context_.b * context_.h, context_.layout.tp)}
+                : whole_shape());
   context_.rec.communicate(forward ? StreamKind::pipeline_receive_previous : StreamKind::pipeline_receive_next,
                            forward ? context_.from_previous : context_.from_next, message(OpKind::receive, tensor),
                            {writes(tensor)});
@@ -51,10 +55,16 @@ Tensor Transport::take(const Step& step) {
   CHECK(received_) << "no receive was posted for this step";
   const Tensor tensor = *received_;
   received_.reset();
-  if (tensor.valid() && step.kind == Step::Kind::backward) {
-    context_.rec.order(StreamKind::pipeline_receive_next, StreamKind::compute);
+  if (!tensor.valid()) return tensor;
+  const bool backward = step.kind == Step::Kind::backward;
+  if (!scatters_) {
+    if (backward) context_.rec.order(StreamKind::pipeline_receive_next, StreamKind::compute);
+    return tensor;
   }
-  return tensor;
+  context_.rec.at() = context_of(step);
+  const Tensor whole = gather_pieces(context_, tensor, whole_shape(), index_of(Term::gathered));
+  if (backward) context_.rec.order(StreamKind::tensor, StreamKind::compute);
+  return whole;
 }
 
 /// When the receive of the result of `step` is posted at the latest, in schedule time.
@@ -73,9 +83,10 @@ void Transport::send(const Step& step, const Tensor& result) {
   }
   context_.rec.at() = context_of(step);
   const bool forward = step.kind == Step::Kind::forward;
+  const Tensor sent = scatters_ ? piece_of(context_, result) : result;
   context_.rec.communicate(forward ? StreamKind::pipeline_send_next : StreamKind::pipeline_send_previous,
-                           forward ? context_.to_next : context_.to_previous, message(OpKind::send, result),
-                           {reads(result)});
+                           forward ? context_.to_next : context_.to_previous, message(OpKind::send, sent),
+                           {reads(sent)});
   if (sends_block_) {
     context_.rec.release(result);
   } else {

@@ -8,6 +8,9 @@
 //   overlapped  The next receive is posted before the compute of a step and waited for where its tensor is used; sends are
 //               not waited for.
 //
+// Where the stack scatters (Narayanan et al. 2021, section 4.1) and tensor ranks hold the same whole tensor, each sends its 1/t of
+// the elements to the rank at its own place in the next stage, which gathers them over its tensor group before use.
+//
 // Compute must never wait for a send whose receive is not sure to be posted without it, not even to reuse the sent tensor's
 // memory: that would deadlock. So a sent tensor is released only at a step that cannot come before the step at which the other
 // rank posts the receive; ScheduleTimes knows. Overlapped, it also lives through the next step, or reusing its memory would make that
@@ -42,6 +45,7 @@ class Transport {
   void send(const Step& step, const Tensor& result);
  private:
   bool needs_input(const Step& step) const;
+  std::array<std::int64_t, 4> whole_shape() const { return {1, context_.s_local, context_.b, context_.h}; }
   void settle();
   std::int64_t taken_at(const Step& step) const;
 
@@ -55,6 +59,7 @@ class Transport {
   const ScheduleTimes& times_;
   bool overlapped_;
   bool sends_block_;
+  bool scatters_;
   std::optional<Tensor> received_;
   std::vector<Sent> sent_;
   std::size_t index_ = 0;  // of the step being recorded

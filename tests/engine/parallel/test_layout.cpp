@@ -79,7 +79,10 @@ TEST(Layout, RoundTripThroughJson) {
        R"("recompute": {"granularity": "full", "method": "block", "num_layers": 3}, "schedule": "gpipe",
            "zero_stage": 1)",
        R"("vpp": 2, "schedule": "interleaved", "microbatch_group": 4, "placement": "across_nodes", "precision": "fp8",
-           "sequence_parallel": true, "attention": "unfused", "cp": 2, "ep": 3)"}) {
+           "sequence_parallel": true, "attention": "unfused", "cp": 2, "ep": 3)",
+       R"("recompute": {"granularity": "full", "method": "uniform", "num_layers": 1, "distribute_saved_activations": true},
+           "layer_split": {"first_stage": 3, "last_stage": 1}, "cpu_offloading": true)",
+       R"("layer_split": {"counts_embedding": true, "counts_loss": true})"}) {
     const Layout layout = parse(more).layout;
     std::vector<Violation> problems;
     const Layout again = read_layout(to_json(layout), "c.json", "", problems);
@@ -103,6 +106,27 @@ TEST(Layout, UnknownKeysAndWordsAreGuessed) {
                   HasSubstr("layout.schedule = \"interleavd\": not a known choice; did you mean \"interleaved\"?"),
                   HasSubstr("layout.microbatch = 3: unknown key; did you mean \"micro_batch\"?"),
                   HasSubstr("layout.zero = 2: unknown key")));
+}
+
+TEST(Layout, LayerSplit) {
+  const Layout layout = parse(R"("layer_split": {"first_stage": 3, "counts_loss": true})").layout;
+  EXPECT_EQ(layout.layer_split, (LayerSplit{.first_stage = 3, .counts_loss = true}));
+  EXPECT_FALSE(layout.layer_split.even());
+  EXPECT_TRUE(parse("").layout.layer_split.even());
+  EXPECT_THAT(parse(R"("layer_split": {"first": 3})").problems,
+              ElementsAre(HasSubstr("layout.layer_split.first = 3: unknown key")));
+}
+
+TEST(Recompute, ModulesOfOtherModelsAreRefusedWithTheReason) {
+  EXPECT_THAT(parse(R"("recompute": {"granularity": "selective", "modules": ["moe_act", "mla_up_proj", "mlp"]})").problems,
+              ElementsAre(HasSubstr("\"moe_act\" is a module of models the engine does not have: its layers are dense"),
+                          HasSubstr("\"mla_up_proj\" is a module of models the engine does not have")));
+}
+
+TEST(Recompute, DistributedActivationsBelongToFullRecompute) {
+  EXPECT_THAT(parse(R"("recompute": {"granularity": "selective", "distribute_saved_activations": true})").problems,
+              ElementsAre(HasSubstr("layout.recompute.distribute_saved_activations = true: means nothing with granularity "
+                                    "\"selective\"; remove it or set granularity to \"full\"")));
 }
 
 // Recompute -----------------------------------------------------------------------------------------------------------

@@ -114,6 +114,47 @@ TEST(Layers, ChunksAreDealtRoundTheStages) {
   EXPECT_THROW(layers_of(16, layout, 0, 2), Error);
 }
 
+/// "first+count" of every chunk, stage by stage within each chunk: the order of the layers.
+std::string ranges(std::int64_t layers, const Layout& layout) {
+  std::string text;
+  for (std::int64_t chunk = 0; chunk < layout.vpp; ++chunk) {
+    for (std::int64_t stage = 0; stage < layout.pp; ++stage) {
+      const LayerRange range = layers_of(layers, layout, stage, chunk);
+      text += (text.empty() ? "" : " ") + std::to_string(range.first) + "+" + std::to_string(range.count);
+    }
+  }
+  return text;
+}
+
+// megatron-core: num_layers_in_first_pipeline_stage and ..._last_... give the ends their own number, divided over their chunks; the
+// others share the rest.
+TEST(Layers, FirstAndLastStageMayHoldTheirOwnNumber) {
+  Layout layout = layout_of(1, 4, 1);
+  layout.layer_split = {.first_stage = 2, .last_stage = 4};
+  EXPECT_EQ(ranges(14, layout), "0+2 2+4 6+4 10+4");
+  layout.layer_split = {.first_stage = 5};
+  EXPECT_EQ(ranges(14, layout), "0+5 5+3 8+3 11+3");
+  layout.vpp = 2;
+  layout.layer_split = {.first_stage = 2, .last_stage = 4};
+  EXPECT_EQ(ranges(14, layout), "0+1 1+2 3+2 5+2 7+1 8+2 10+2 12+2");
+  layout.layer_split = {.last_stage = 3};
+  EXPECT_THROW(layers_of(15, layout, 3, 0), Error) << "three layers in two chunks";
+}
+
+// megatron-core: account_for_embedding_in_pipeline_split and ..._loss_... take the place of a layer each.
+TEST(Layers, EmbeddingAndLossMayCountAsLayers) {
+  Layout layout = layout_of(1, 4, 1);
+  layout.layer_split = {.counts_embedding = true, .counts_loss = true};
+  EXPECT_EQ(ranges(126, layout), "0+31 31+32 63+32 95+31") << "Llama 3.1 405B";
+  layout.vpp = 2;
+  EXPECT_EQ(ranges(14, layout), "0+1 1+2 3+2 5+2 7+2 9+2 11+2 13+1");
+  layout.layer_split.counts_loss = false;
+  EXPECT_EQ(ranges(15, layout), "0+1 1+2 3+2 5+2 7+2 9+2 11+2 13+2");
+  layout.vpp = 1;
+  layout.layer_split.counts_loss = true;
+  EXPECT_EQ(ranges(2, layout), "0+0 0+1 1+1 2+0");
+}
+
 TEST(Placement, PackedFillsNodeAfterNode) {
   const Placement placement = place(layout_of(4, 4, 1), 8);
   EXPECT_EQ(placement.gpus_per_node, 8);

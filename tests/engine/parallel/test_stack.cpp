@@ -85,6 +85,13 @@ TEST(Stacks, RoundTripThroughJson) {
   stack.cuda_graphs = true;
   stack.step_fixed_s = 0.5;
   stack.host_source = "a page";
+  stack.overlaps_tensor_gemms = true;
+  stack.scatters_pipeline_activations = true;
+  stack.cuda_graph_scope = {.full_iteration = false, .attention = true};
+  stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
+  stack.sharded_parameters.synchronous = stack.sharded_parameters.by_lists = true;
+  stack.fused_gradient_accumulation = false;
+  stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   std::vector<Violation> problems;
   EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
   EXPECT_TRUE(problems.empty());
@@ -117,6 +124,27 @@ TEST(Stacks, BadValues) {
                   "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "
                   "documented",
                   HasSubstr("fused_bias_glu = true: unknown key; did you mean \"fused_bias_gelu\"?")));
+}
+
+TEST(Stacks, GraphScopes) {
+  Json json = to_json(read_file("plain"));
+  EXPECT_EQ(json["cuda_graph_scope"], "full_iteration");
+  json["cuda_graph_scope"] = {"attn", "mlp"};
+  std::vector<Violation> problems;
+  const GraphScope both{.full_iteration = false, .attention = true, .mlp = true};
+  EXPECT_EQ(read_stack(json, "s.json", "", problems).cuda_graph_scope, both);
+  EXPECT_TRUE(problems.empty());
+  json["cuda_graph_scope"] = {"attn", "moe_router", "head"};
+  EXPECT_THAT(problems_of(json),
+              ElementsAre(HasSubstr("\"moe_router\" is a part of models the engine does not have: its layers are dense; write "
+                                    "\"full_iteration\", or a list of the layer parts captured: [\"attn\", \"mlp\"]"),
+                          HasSubstr("\"head\" is not a part of a layer that can be captured")));
+  json["cuda_graph_scope"] = Json::array();
+  EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("cuda_graph_scope = []: names no scope")));
+  json["cuda_graph_scope"] = {"mlp"};
+  json["cuda_graphs"] = false;
+  EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("cuda_graph_scope = [\"mlp\"]: means nothing without CUDA graphs; "
+                                                       "remove it or set cuda_graphs to true")));
 }
 
 TEST(Stacks, MemoryNeedsASource) {

@@ -62,10 +62,55 @@ inline const Configuration kConfigurations[] = {
      }},
     {"dp2_overlapped", [](auto& c) { c.layout.dp = 2, c.stack.overlaps_gradient_reduction = true; }},
     {"dp2_zero1_bf16", [](auto& c) { c.layout.dp = 2, c.layout.zero_stage = 1, c.layout.precision = DType::bf16; }},
+    {"dp2_zero1_late_gather_bf16",
+     [](auto& c) {
+       c.layout.dp = 2, c.layout.zero_stage = 1, c.layout.precision = DType::bf16;
+       c.stack.overlaps_gradient_reduction = c.stack.overlaps_parameter_gather = true;
+     }},
     {"pp2_dp2_zero2", [](auto& c) { c.layout.pp = c.layout.dp = 2, c.layout.zero_stage = 2; }},
     {"dp2_zero3_full_1", [](auto& c) { c.layout.dp = 2, c.layout.zero_stage = 3, full(c, 1); }},
     {"pp2_dp2_zero3_bf16",
      [](auto& c) { c.layout.pp = c.layout.dp = 2, c.layout.zero_stage = 3, c.layout.precision = DType::bf16; }},
+    {"tp2_pp2_scattered", [](auto& c) { c.layout.tp = c.layout.pp = 2, c.stack.scatters_pipeline_activations = true; }},
+    {"tp4_pp2_v2_scattered_full_1_bf16",
+     [](auto& c) {
+       c.layout.tp = 4, c.layout.pp = c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved;
+       c.stack.scatters_pipeline_activations = true, c.layout.precision = DType::bf16, full(c, 1);
+     }},
+    {"tp2_distributed_full_2",
+     [](auto& c) { c.layout.tp = 2, full(c, 2), c.layout.recompute.distribute_saved_activations = true; }},
+    {"tp2_pp2_distributed_block_1",
+     [](auto& c) {
+       c.layout.tp = c.layout.pp = 2, full(c, 1, RecomputeMethod::block);
+       c.layout.recompute.distribute_saved_activations = true;
+     }},
+    {"tp4_sp_tiles", [](auto& c) { c.layout.tp = 4, c.layout.sequence_parallel = c.stack.overlaps_tensor_gemms = true; }},
+    {"tp2_sp_pp2_tiles_full_1_bf16",
+     [](auto& c) {
+       c.layout.tp = c.layout.pp = 2, c.layout.sequence_parallel = c.stack.overlaps_tensor_gemms = true, full(c, 1);
+       c.layout.precision = DType::bf16;
+     }},
+    {"dp2_zero3_by_parameter",
+     [](auto& c) {
+       c.layout.dp = 2, c.layout.zero_stage = 3, c.stack.sharded_parameters.synchronous = true;
+       c.stack.sharded_parameters.by_lists = true;
+       c.stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
+     }},
+    {"tp2_sp_unfused_accumulation_bf16",
+     [](auto& c) {
+       c.layout.tp = 2, c.layout.sequence_parallel = true, c.layout.precision = DType::bf16;
+       c.stack.fused_gradient_accumulation = false;
+     }},
+    {"pp3_short_ends", [](auto& c) { c.layout.pp = 3, c.layout.layer_split = {.first_stage = 1, .last_stage = 1}; }},
+    {"pp2_dp2_zero2_long_start",
+     [](auto& c) { c.layout.pp = c.layout.dp = 2, c.layout.zero_stage = 2, c.layout.layer_split.first_stage = 3; }},
+    {"pp2_v2_ends_count",
+     [](auto& c) {
+       c.model.layers = 6, c.layout.pp = c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved;
+       c.layout.layer_split = {.counts_embedding = true, .counts_loss = true};
+     }},
+    {"pp6_ends_without_layers",
+     [](auto& c) { c.layout.pp = 6, c.layout.layer_split = {.counts_embedding = true, .counts_loss = true}; }},
     {"tp2_sp_pp2_dp2",
      [](auto& c) { c.layout.tp = c.layout.pp = c.layout.dp = 2, c.layout.sequence_parallel = true; }},
 };

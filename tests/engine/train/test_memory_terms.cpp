@@ -5,6 +5,7 @@
 
 #include "engine/core/exact_sum.h"
 #include "engine/model/flops.h"
+#include "engine/model/stage_layers.h"
 #include "engine/train/step.h"
 #include "tests/engine/train/same_engine.h"
 
@@ -22,7 +23,10 @@ struct Letters {
       : s(c.model.seq), b(c.layout.micro_batch), h(c.model.hidden), f(c.model.ffn_hidden), a(c.model.heads), t(c.layout.tp),
         d(c.layout.dp), m(c.layout.micro_batches()), zero(c.layout.zero_stage), split(c.layout.sequence_parallel ? t : 1),
         e(size_of(c.layout.precision)), w(size_of(c.stack.gradient_dtype)),
-        vocabulary(padded_vocab(c.model.vocab, t) * h / t), layers(c.model.layers / c.layout.pp), first(stage == 0),
+        vocabulary(padded_vocab(c.model.vocab, t) * h / t), layers(stage_layers(c.model, c.layout, stage).all),
+        by_parameter(c.stack.sharded_parameters.unit == ShardedParameterConfig::Unit::parameter),
+        scattered(c.stack.scatters_pipeline_activations ? t : 1),
+        distributed(c.layout.recompute.distribute_saved_activations ? t : 1), first(stage == 0),
         last(stage == c.layout.pp - 1), parameters(rank_parameters(c.model, c.layout, stage).total()) {}
 
   std::int64_t s, b, h, f, a, t, d, m;
@@ -30,6 +34,8 @@ struct Letters {
   std::int64_t split;  // of the sequence outside the tensor-parallel regions
   std::int64_t e, w;   // bytes of an activation, of a gradient
   std::int64_t vocabulary, layers;
+  bool by_parameter;
+  std::int64_t scattered, distributed;  // what divides a received tensor, a kept input
   bool first, last;
   std::int64_t parameters;  // N
 
@@ -57,9 +63,13 @@ std::map<std::string, std::set<std::int64_t>> scratch_bytes(const Letters& n) {
   const std::int64_t qkv = 3 * x / n.t, heads = x / n.t, wide = n.e * tokens * n.f / n.t;
   const std::int64_t matrix = n.a * n.s * n.s * n.b / n.t, mask = tokens * n.h / n.split, rows = 8 * tokens / n.split;
   const std::int64_t columns = n.vocabulary / n.h;
-  const std::set<std::int64_t> units = {
+  std::set<std::int64_t> units = {
       3 * n.h + (4 * n.h * n.h + 3 * n.h) / n.t, 3 * n.h + (2 * n.h * n.f + n.f) / n.t,  // attention, MLP
       n.vocabulary, n.s * n.h, 2 * n.h};                                               // words, positions, final norm
+  if (n.by_parameter) {
+    // Matrices, column biases, and vectors of h: row biases and norms.
+    units = {3 * n.h * n.h / n.t, n.h * n.h / n.t, n.h * n.f / n.t, 3 * n.h / n.t, n.f / n.t, n.h, n.s * n.h, n.vocabulary};
+  }
   const auto times = [&](std::int64_t factor, std::int64_t divisor) {
     std::set<std::int64_t> sizes;
     for (const std::int64_t unit : units) sizes.insert(factor * unit / divisor);
@@ -79,18 +89,22 @@ std::map<std::string, std::set<std::int64_t>> scratch_bytes(const Letters& n) {
       {"logits (16 bit)", {n.e * tokens * columns, x}},  // both products of the head: the logits, the gradient of its input
       {"cross-entropy row values", {4 * tokens}},
       {"gathered sequence", {x}},
-      {"linear output", {qkv, x, wide, heads, local}},
+      {"linear output", {qkv, x, wide, heads, local, x * (n.t - 1) / n.t}},  // in tiles, all but the rank's own are sent
       {"gradient inside a layer", {local, x, qkv, wide, heads, n.e * matrix}},
+      {"weight gradient of a micro-batch",
+       {n.e * 3 * n.h * n.h / n.t, n.e * n.h * n.h / n.t, n.e * n.h * n.f / n.t, n.e * n.vocabulary}},
       {"packed gradients", {n.w * (6 * n.h * n.layers + (n.last ? 2 * n.h : 0))}},
       {"gathered parameters", times(n.e, 1)},
       {"unreduced gradients", times(n.w, 1)},
       {"reduced gradients", times(n.w, n.d)},
   };
-  for (const char* name : {"attention input", "attention LayerNorm output", "MLP input", "MLP LayerNorm output", "layer group input",
+  for (const char* name : {"attention input", "attention LayerNorm output", "MLP input", "MLP LayerNorm output",
                            "layer output", "final LayerNorm input", "final LayerNorm output", "gradient of the input",
-                           "gradient of the output", "reduced sequence", "received activation", "received gradient"}) {
+                           "gradient of the output", "reduced sequence"}) {
     sizes[name] = {local};
   }
+  for (const char* name : {"received activation", "received gradient"}) sizes[name] = {local / n.scattered};
+  sizes["layer group input"] = {local / n.distributed};
   for (const char* name : {"attention LayerNorm statistics", "MLP LayerNorm statistics", "final LayerNorm statistics"}) {
     sizes[name] = {rows};
   }

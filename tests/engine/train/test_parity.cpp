@@ -59,7 +59,26 @@ const LayoutChange kLayouts[] = {
     {"pp2_v2", [](auto& c) { c.layout.pp = 2, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved; }, true},
     {"pp2_full",
      [](auto& c) { c.layout.pp = 2, c.layout.recompute.granularity = RecomputeGranularity::full; }, true},
-    // Sums over ranks round differently.
+    {"pp3_short_ends", [](auto& c) { c.layout.pp = 3, c.layout.layer_split = {.first_stage = 1, .last_stage = 1}; }, true},
+    {"pp2_long_start_gpipe",
+     [](auto& c) {
+       c.layout.pp = 2, c.layout.schedule = ScheduleKind::gpipe, c.layout.layer_split.first_stage = 3;
+     },
+     true},
+    {"pp6_ends_without_layers_full",
+     [](auto& c) {
+       c.layout.pp = 6, c.layout.layer_split = {.counts_embedding = true, .counts_loss = true};
+       c.layout.recompute.granularity = RecomputeGranularity::full;
+     },
+     true},
+    {"pp3_v2_ends_without_layers",
+     [](auto& c) {
+       c.layout.pp = 3, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved, c.layout.microbatch_group = 4;
+       c.layout.layer_split = {.counts_embedding = true, .counts_loss = true};
+     },
+     true},
+    // Sums over ranks round differently, and so does a product that adds at its end.
+    {"unfused_accumulation", [](auto& c) { c.stack.fused_gradient_accumulation = false; }, false},
     {"flash", [](auto& c) { c.layout.attention = AttentionKernel::flash; }, false},
     {"micro_batch_2", [](auto& c) { c.layout.micro_batch = 2; }, false},
     {"tp2", [](auto& c) { c.layout.tp = 2; }, false},
@@ -126,10 +145,66 @@ TEST(ZeroParity, StageOneTrainsLikePlainDataParallelBitForBit) {
     config.stack.overlaps_gradient_reduction = overlapped;
     const CpuTrainingResult plain = train(config);
     config.layout.zero_stage = 1;
+    config.stack.overlaps_parameter_gather = overlapped;
     const CpuTrainingResult sharded = train(config);
     EXPECT_EQ(sharded.loss, plain.loss);
     EXPECT_EQ(largest_difference(sharded.parameters, plain.parameters), 0);
     EXPECT_EQ(sharded.gradient_norm, plain.gradient_norm);
+  }
+}
+
+// What a stage sends in pieces, and what recompute keeps in pieces, comes back as it was.
+TEST(PieceParity, ScatteredActivationsTrainAlikeBitForBit) {
+  TrainConfig config = tiny();
+  config.layout.tp = 4;
+  config.layout.pp = 2;
+  for (const bool interleaved : {false, true}) {
+    config.layout.vpp = interleaved ? 2 : 1;
+    config.layout.schedule = interleaved ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+    config.stack.scatters_pipeline_activations = false;
+    const CpuTrainingResult whole = train(config);
+    config.stack.scatters_pipeline_activations = true;
+    const CpuTrainingResult scattered = train(config);
+    EXPECT_EQ(scattered.loss, whole.loss);
+    EXPECT_EQ(scattered.gradient_norm, whole.gradient_norm);
+    EXPECT_EQ(scattered.parameters, whole.parameters);
+  }
+}
+
+TEST(PieceParity, DistributedActivationsTrainAlikeBitForBit) {
+  TrainConfig config = tiny();
+  config.layout.tp = config.layout.pp = 2;
+  const CpuTrainingResult none = train(config);
+  config.stack.scatters_pipeline_activations = true;
+  for (const RecomputeMethod method : {RecomputeMethod::uniform, RecomputeMethod::block}) {
+    config.layout.recompute = {
+        .granularity = RecomputeGranularity::full, .method = method, .distribute_saved_activations = true};
+    const CpuTrainingResult distributed = train(config);
+    EXPECT_EQ(distributed.loss, none.loss);
+    EXPECT_EQ(distributed.gradient_norm, none.gradient_norm);
+    EXPECT_EQ(distributed.parameters, none.parameters);
+  }
+}
+
+// Tiles of a product are rows of it, and pieces of a sum are added in rank order: the same sums. But how many rows stand together
+// decides how the product's library blocks the terms of each, so they round differently.
+TEST(TileParity, ProductsInTilesTrainAlike) {
+  for (const std::int64_t tp : {2, 4}) {
+    TrainConfig config = tiny();
+    config.layout.tp = tp;
+    config.layout.sequence_parallel = true;
+    config.layout.recompute.granularity = RecomputeGranularity::full;
+    const CpuTrainingResult whole = train(config);
+    config.stack.overlaps_tensor_gemms = true;
+    const CpuTrainingResult tiles = train(config);
+    for (std::size_t step = 0; step < 2; ++step) {
+      EXPECT_NEAR(tiles.loss[step], whole.loss[step], 2e-6);  // a few roundings of a loss of about 6
+      EXPECT_NEAR(tiles.gradient_norm[step], whole.gradient_norm[step], 1e-5);
+    }
+    EXPECT_LT(largest_difference(tiles.gradients, whole.gradients), kReordered);
+    // What is recomputed in tiles is what was computed in tiles.
+    config.layout.recompute.granularity = RecomputeGranularity::none;
+    EXPECT_EQ(train(config).parameters, tiles.parameters) << tp << " ranks";
   }
 }
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "engine/model/formulas.h"
+#include "engine/model/stage_layers.h"
 #include "engine/program/memory_summary.h"
 #include "tests/engine/train/executed.h"
 #include "tests/engine/train/recount.h"
@@ -63,6 +64,7 @@ struct Total {
 double ring_bytes(OpKind kind, double members, double bytes) {
   switch (kind) {
     case OpKind::all_reduce: return 2 * (members - 1) / members * bytes;
+    case OpKind::shift:
     case OpKind::send: return bytes;
     case OpKind::receive: return 0;
     default: return (members - 1) / members * bytes;
@@ -125,12 +127,14 @@ double statistics_bytes(const TrainConfig& config, std::int64_t stage, const Sav
       layout.attention == AttentionKernel::flash && !layout.recompute.selects(RecomputeModule::core_attn)
           ? 4 * heads * static_cast<double>(config.model.seq * layout.micro_batch)
           : 0;
-  const std::int64_t layers = config.model.layers / (layout.pp * layout.vpp);
-  const bool recomputed = layout.recompute.granularity == RecomputeGranularity::full;
-  const std::int64_t whole = !recomputed                                             ? layers
-                             : layout.recompute.method == RecomputeMethod::block ? layers - layout.recompute.num_layers
-                                                                                     : 0;
-  double bytes = static_cast<double>(whole * saved.chunks_in_flight) * (2 * norm + rows);
+  const StageLayers held = stage_layers(config.model, layout, stage);
+  double whole = saved.layers_total / saved.layer_bytes;  // layers in flight that are not recomputed
+  if (layout.recompute.granularity == RecomputeGranularity::full) {
+    const std::int64_t kept =
+        layout.recompute.method == RecomputeMethod::block ? held.chunk - layout.recompute.num_layers : 0;
+    whole = static_cast<double>(kept * saved.chunks_in_flight);
+  }
+  double bytes = whole * (2 * norm + rows);
   if (stage == layout.pp - 1) {
     bytes += norm * static_cast<double>(layout.schedule == ScheduleKind::gpipe ? layout.micro_batches() : 1);
   }
@@ -143,9 +147,14 @@ TEST_P(SameEngine, SavedActivationsAtTheirHighWaterEqualTheFormula) {
   for (std::size_t rank = 0; rank < ran.recorded.size(); ++rank) {
     const std::int64_t stage = stage_of(config, rank);
     const SavedActivations saved = saved_activations(config.model, config.layout, config.stack, stage);
-    EXPECT_EQ(static_cast<double>(recount_saved(ran.recorded[rank].program, execution_order(ran.timelines[rank]))),
-              saved.layers_total + saved.outside_bytes + statistics_bytes(config, stage, saved))
-        << "rank " << rank;
+    const auto counted =
+        static_cast<double>(recount_saved(ran.recorded[rank].program, execution_order(ran.timelines[rank])));
+    const double formula = saved.layers_total + saved.outside_bytes + statistics_bytes(config, stage, saved);
+    if (stage_layers(config.model, config.layout, stage).light != StageLayers::Light::none && config.layout.vpp > 1) {
+      EXPECT_LE(counted, formula) << "rank " << rank;  // the layers are not at their peak when the ends are
+      continue;
+    }
+    EXPECT_EQ(counted, formula) << "rank " << rank;
   }
 }
 

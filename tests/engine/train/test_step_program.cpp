@@ -114,6 +114,80 @@ TEST(StepProgram, TheStackDecidesWhetherTheInputGradientReductionHidesBehindTheW
   EXPECT_EQ(wgrads_that_wait_for_dx(record_step(config, 0).program), 4 * 2 + 1);  // two a layer, one in the head
 }
 
+/// Of one layer in the only micro-batch: products but the weight gradients, exchanges of pieces, products that wait for one.
+struct Tiles {
+  int products = 0, exchanges = 0, waits = 0;
+};
+
+Tiles tiles_of(const Program& program, Phase phase) {
+  Tiles tiles;
+  for (const Op& op : program.ops) {
+    if (op.layer != 0 || op.phase != phase) continue;
+    tiles.exchanges += op.kind == OpKind::shift;
+    if (op.kind != OpKind::gemm || program.shape_of(op).accumulate) continue;
+    ++tiles.products;
+    const auto waits = program.waits_of(op);
+    tiles.waits += std::any_of(waits.begin(), waits.end(), [&](OpId id) { return program.ops[id].kind == OpKind::shift; });
+  }
+  return tiles;
+}
+
+// Transformer Engine with userbuffers: forward both products of a block and backward the input gradient of the row-parallel one
+// run in t tiles; the tile of the rank's own piece waits for no exchange.
+TEST(StepProgram, TilesOfAProductRunBesideTheExchangesOfItsPieces) {
+  TrainConfig config = tiny();
+  config.layout.tp = 4;
+  config.layout.sequence_parallel = true;
+  config.stack.overlaps_tensor_gemms = true;
+  const Program program = record_step(config, 1).program;
+  const Tiles forward = tiles_of(program, Phase::forward);
+  EXPECT_EQ(forward.products, 4 * 4);
+  EXPECT_EQ(forward.exchanges, 4 * 3);
+  EXPECT_EQ(forward.waits, 2 * 3) << "gathered pieces, each awaited by its own tile";
+  const Tiles backward = tiles_of(program, Phase::backward);
+  EXPECT_EQ(backward.products, 2 * 4 + 2) << "the column-parallel input gradients are whole";
+  EXPECT_EQ(backward.exchanges, 2 * 3);
+  EXPECT_EQ(backward.waits, 2 * 3);
+  const Counts counts = collectives_of_a_layer(config);
+  EXPECT_EQ(counts.at({Phase::backward, OpKind::all_gather}), 2) << "the re-gathers";
+  EXPECT_EQ(counts.at({Phase::backward, OpKind::reduce_scatter}), 2) << "of input gradients, behind the weight gradients";
+  EXPECT_EQ(counts.count({Phase::forward, OpKind::all_gather}), 0u);
+}
+
+/// Launches of the host: ops that join no other's.
+std::int64_t launches(const Program& program) {
+  return std::count_if(program.ops.begin(), program.ops.end(), [](const Op& op) { return !op.joins_launch; });
+}
+
+// A captured part of a layer is one launch each way and micro-batch.
+TEST(StepProgram, GraphsOfLayerPartsAreOneLaunchEach) {
+  TrainConfig config = tiny();
+  config.layout.global_batch = 2;
+  const auto joined = [&](GraphScope scope) {
+    config.stack.cuda_graphs = true;
+    config.stack.cuda_graph_scope = scope;
+    const Program program = record_step(config, 0).program;
+    std::map<Site, std::int64_t> by_site;
+    for (const Op& op : program.ops) {
+      if (!op.joins_launch && op.layer >= 0) ++by_site[op.site];
+    }
+    return by_site;
+  };
+  const std::int64_t passes = 2 * 2 * config.model.layers;  // each way, of two micro-batches
+  EXPECT_EQ(joined({.full_iteration = false, .attention = true})[Site::attention], passes);
+  EXPECT_GT(joined({.full_iteration = false, .attention = true})[Site::mlp], passes);
+  EXPECT_EQ(joined({.full_iteration = false, .mlp = true})[Site::mlp], passes);
+  const auto both = joined({.full_iteration = false, .attention = true, .mlp = true});
+  std::int64_t all = 0;
+  for (const auto& [site, count] : both) all += count;
+  EXPECT_EQ(all, passes) << "one graph of the whole layer";
+  const Program whole = record_step(config, 0).program;
+  config.stack.cuda_graphs = false;
+  const Program eager = record_step(config, 0).program;
+  EXPECT_EQ(launches(eager), static_cast<std::int64_t>(eager.ops.size()));
+  EXPECT_LT(launches(whole), launches(eager));
+}
+
 TEST(StepProgram, OverlappedGradientReductionStartsBucketsBeforeTheLastBackwardEnds) {
   TrainConfig config = tiny();
   config.model.layers = 6;
@@ -140,6 +214,38 @@ TEST(StepProgram, OverlappedGradientReductionStartsBucketsBeforeTheLastBackwardE
   EXPECT_EQ(reductions_before_last_backward(record_step(config, 0).program), 2);
   config.stack.overlaps_gradient_reduction = false;
   EXPECT_EQ(reductions_before_last_backward(record_step(config, 0).program), 0);
+}
+
+// megatron-core --overlap-param-gather: a step begins with the gather of what the last one updated, and a bucket's gather is
+// posted before the forward pass of the bucket before it.
+TEST(StepProgram, OverlappedParameterGathersStandBeforeTheirFirstUse) {
+  TrainConfig config = tiny();
+  config.model.layers = 6;
+  config.model.hidden = 256;
+  config.model.ffn_hidden = 1024;
+  config.layout.dp = 2;
+  config.layout.zero_stage = 1;
+  config.layout.global_batch = 4;
+  config.stack.bucket_elements = 1'000'000;  // below 1 M d, which then decides: 2 M of 4.7 M elements
+  config.stack.overlaps_gradient_reduction = true;
+  const auto gathers = [&] {
+    std::vector<OpId> ids;
+    const Program program = record_step(config, 0).program;
+    for (OpId id = 0; id < program.ops.size(); ++id) {
+      if (program.ops[id].phase == Phase::parameter_gather) ids.push_back(id);
+    }
+    OpId forward = 0;  // end of the first forward pass
+    while (program.ops[forward].phase != Phase::backward) ++forward;
+    return std::pair{ids, forward};
+  };
+  const auto [late, late_backward] = gathers();
+  ASSERT_EQ(late.size(), 4u) << "the words, two buckets of 2 M elements, the rest";
+  EXPECT_GT(late.front(), late_backward);
+  config.stack.overlaps_parameter_gather = true;
+  const auto [early, backward] = gathers();
+  ASSERT_EQ(early.size(), 4u);
+  EXPECT_LT(early.back(), backward);
+  EXPECT_LT(early[2] + 1, early[3]) << "the last is set off by the first use of the one before, not at the start";
 }
 
 // megatron-core: no weight decay for biases and one-dimensional tensors.
@@ -202,6 +308,7 @@ struct Sweep {
   int tp, pp, vpp, dp, zero;
   bool sequence_parallel, flash, fused, overlapped;
   RecomputeConfig recompute;
+  bool pieces = false, tiles = false;  ///< pieces: stages send them, recompute keeps them; with 4 stages, uneven ones
 };
 
 std::vector<Sweep> sweeps() {
@@ -219,6 +326,9 @@ std::vector<Sweep> sweeps() {
       list.push_back({"tp2 pp2 dp2", 2, 2, 1, 2, variant, true, variant, true, variant, recompute});
       list.push_back({"pp2 v2 dp2", 1, 2, 2, 2, variant, false, variant, variant, !variant, recompute});
       list.push_back({"tp4 pp4 v2", 4, 4, 2, 1, variant, true, variant, variant, variant, recompute});
+      list.push_back({"tp4 pp2 tiles", 4, 2, 1, 1, 0, true, variant, variant, variant, recompute, false, true});
+      list.push_back({"tp2 pp2 v2 in pieces", 2, 2, 2, 1, 0, false, variant, variant, variant, recompute, true});
+      list.push_back({"tp4 pp4 dp2 in pieces, uneven", 4, 4, 1, 2, 1, false, variant, variant, variant, recompute, true});
     }
   }
   return list;
@@ -235,6 +345,11 @@ TEST(StepProgram, TheVerifierAcceptsEveryLayout) {
     layout.attention = sweep.flash ? AttentionKernel::flash : AttentionKernel::unfused;
     layout.schedule = sweep.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
     layout.recompute = sweep.recompute;
+    config.stack.scatters_pipeline_activations = sweep.pieces;
+    config.stack.overlaps_tensor_gemms = sweep.tiles;
+    layout.recompute.distribute_saved_activations =
+        sweep.pieces && layout.recompute.granularity == RecomputeGranularity::full;
+    if (sweep.pieces && sweep.pp == 4) layout.layer_split = {.first_stage = 3, .last_stage = 1};
     if (sweep.vpp * sweep.pp == 8) layout.recompute.num_layers = 1;
     layout.global_batch = 4 * sweep.dp;
     config.stack.fused_bias_gelu = config.stack.fused_bias_dropout_add = sweep.fused;

@@ -90,7 +90,7 @@ TEST(Validate, Divisibility) {
   EXPECT_THAT(
       lines([](TrainConfig& c) { c.layout.pp = 3; }),
       ElementsAre("c.json: model.layers = 40: is not a multiple of layout.pp x layout.vpp = 3 x 1 = 3; choose a "
-                  "product among 1, 2, 4, 5, 8, 10, 20, 40, or model.layers = 39 or 42"));
+                  "product among 1, 2, 4, 5, 8, 10, 20, 40, or model.layers = 39 or 42, or split unevenly (layout.layer_split)"));
   EXPECT_THAT(lines([](TrainConfig& c) {
                 c.layout.vpp = 3;
                 c.layout.schedule = ScheduleKind::interleaved;
@@ -101,6 +101,110 @@ TEST(Validate, Divisibility) {
       ElementsAre("c.json: layout.global_batch = 30: is not a multiple of layout.micro_batch x layout.dp = 4 x 1 = "
                   "4, and all micro-batches must be equal; set it to 28 or 32"));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.global_batch = 3; }), ElementsAre(HasSubstr("; set it to 4")));
+}
+
+// megatron-core: number of layers in the first and last stage, or the embedding and the loss counted as layers.
+TEST(Validate, UnevenLayerSplits) {
+  const auto split = [](TrainConfig& c, LayerSplit how) { c.layout.layer_split = how; };
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.layer_split = {.first_stage = 9, .last_stage = 11}; }), ElementsAre());
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.model.layers = 38;
+                c.layout.layer_split = {.counts_embedding = true, .counts_loss = true};
+              }),
+              ElementsAre());
+  TrainConfig config = good();
+  split(config, {.first_stage = 9});
+  ASSERT_EQ(validate(config, "c.json").size(), 1u);
+  EXPECT_EQ(to_string(validate(config, "c.json").front()),
+            "c.json: layout.layer_split.first_stage = 9: leaves 31 of model.layers = 40 for 3 chunks of the other 3 stages; "
+            "choose first_stage and last_stage so that every other chunk gets an equal number, at least 1");
+  EXPECT_THAT(keys([](TrainConfig& c) { c.layout.layer_split.first_stage = 40; }),
+              ElementsAre("layout.layer_split.first_stage"));
+  EXPECT_THAT(keys([](TrainConfig& c) { c.layout.layer_split.last_stage = -1; }),
+              ElementsAre("layout.layer_split.last_stage"));
+  EXPECT_THAT(keys([](TrainConfig& c) {
+                c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved;
+                c.layout.layer_split.first_stage = 7;
+              }),
+              ElementsAre("layout.layer_split.first_stage"));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.layer_split.counts_loss = true; }),
+              ElementsAre(HasSubstr("layout.layer_split.counts_loss = true: makes 41 layers of 40, not a multiple of layout.pp x "
+                                    "layout.vpp = 4; choose a product among 1, 41, or state first_stage and last_stage")));
+  EXPECT_THAT(keys([](TrainConfig& c) { c.layout.layer_split = {.first_stage = 10, .counts_loss = true}; }),
+              ElementsAre("layout.layer_split"));
+  EXPECT_THAT(keys([](TrainConfig& c) { c.layout.pp = 1, c.layout.layer_split.first_stage = 10; }),
+              ElementsAre("layout.layer_split"));
+  EXPECT_THAT(lines([](TrainConfig& c) {  // the longest chunk has 11 layers
+                c.layout.layer_split = {.first_stage = 9, .last_stage = 11};
+                c.layout.recompute = {.granularity = RecomputeGranularity::full, .num_layers = 12};
+              }),
+              ElementsAre(HasSubstr("layout.recompute.num_layers = 12: must lie between 1 and the 11 layers")));
+}
+
+TEST(Validate, ParameterGatherOverlapsByTheBucketsOfGradientReduction) {
+  EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_parameter_gather = true; }),
+              ElementsAre(HasSubstr("stack.overlaps_parameter_gather = true: parameters are gathered by the buckets whose gradient "
+                                    "reductions overlap, and stack.overlaps_gradient_reduction is false; set "
+                                    "stack.overlaps_gradient_reduction to true")));
+  EXPECT_THAT(
+      lines([](TrainConfig& c) { c.stack.overlaps_parameter_gather = c.stack.overlaps_gradient_reduction = true; }),
+      ElementsAre());
+}
+
+TEST(Validate, TensorOverlapNeedsSequenceParallelism) {
+  EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_tensor_gemms = true; }),
+              ElementsAre("c.json: stack.overlaps_tensor_gemms = true: products overlap with the gathers and scatters of "
+                          "sequence parallelism, and layout.sequence_parallel is false; set layout.sequence_parallel to true, "
+                          "or stack.overlaps_tensor_gemms to false"));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_tensor_gemms = c.layout.sequence_parallel = true; }),
+              ElementsAre());
+  EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_tensor_gemms = true, c.layout.tp = 1; }), ElementsAre());
+}
+
+// megatron-core transformer_config.py and cuda_graphs.py: what recompute, CUDA graphs and offloading exclude.
+TEST(Validate, WholeLayersAreNotRecomputedInsideGraphsOfLayerParts) {
+  const auto full = [](TrainConfig& c) {
+    c.layout.recompute.granularity = RecomputeGranularity::full;
+    c.stack.cuda_graphs = true;
+    c.stack.cuda_graph_scope = {.full_iteration = false, .mlp = true};
+  };
+  TrainConfig config = good();
+  full(config);
+  ASSERT_EQ(validate(config, "c.json").size(), 1u);
+  EXPECT_EQ(to_string(validate(config, "c.json").front()),
+            "c.json: layout.recompute.granularity = \"full\": whole layers cannot be recomputed when CUDA graphs capture parts "
+            "of a layer (stack.cuda_graph_scope); recompute modules (granularity \"selective\"), set stack.cuda_graphs to "
+            "false, or capture whole steps (stack.cuda_graph_scope \"full_iteration\")");
+  for (const auto remedy : {+[](TrainConfig& c) { c.layout.recompute.granularity = RecomputeGranularity::selective; },
+                            +[](TrainConfig& c) { c.stack.cuda_graphs = false; },
+                            +[](TrainConfig& c) { c.stack.cuda_graph_scope = {}; }}) {
+    TrainConfig cured = config;
+    remedy(cured);
+    EXPECT_TRUE(validate(cured, "c.json").empty());
+  }
+}
+
+TEST(Validate, DistributedActivationsNeedTensorRanksAndWholeSequences) {
+  TrainConfig config = good();
+  config.layout.recompute = {.granularity = RecomputeGranularity::full, .distribute_saved_activations = true};
+  EXPECT_TRUE(validate(config, "c.json").empty());
+  config.layout.sequence_parallel = true;
+  ASSERT_EQ(validate(config, "c.json").size(), 1u);
+  EXPECT_EQ(to_string(validate(config, "c.json").front()),
+            "c.json: layout.recompute.distribute_saved_activations = true: under sequence parallelism every kept input is split "
+            "over the tensor ranks already; set it to false, or layout.sequence_parallel to false");
+  config.layout.sequence_parallel = false;
+  config.layout.tp = 1;
+  ASSERT_EQ(validate(config, "c.json").size(), 1u);
+  EXPECT_EQ(validate(config, "c.json").front().key, "layout.recompute.distribute_saved_activations");
+}
+
+TEST(Validate, OffloadingIsRefusedFirstOfAllWithAPipeline) {
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cpu_offloading = true; }),
+              ElementsAre("c.json: layout.cpu_offloading = true: activations cannot be offloaded to the host with a pipeline: "
+                          "layout.pp is 4; set it to false and recompute instead (layout.recompute), or set layout.pp to 1"));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cpu_offloading = true, c.layout.pp = 1; }),
+              ElementsAre(HasSubstr("offloading activations to the host is not in the engine; set it to false")));
 }
 
 TEST(Validate, SequenceParallel) {

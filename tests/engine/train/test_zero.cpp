@@ -63,6 +63,11 @@ const Change kChanges[] = {
      }},
     {"overlapped", [](auto& c) { c.stack.overlaps_gradient_reduction = true; }},
     {"by_layer", [](auto& c) { c.stack.sharded_parameters.unit = ShardedParameterConfig::Unit::layer; }},
+    {"by_parameter_synchronous",
+     [](auto& c) {
+       c.stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
+       c.stack.sharded_parameters.synchronous = c.stack.sharded_parameters.by_lists = true;
+     }},
     {"nothing_kept",
      [](auto& c) {
        c.stack.sharded_parameters = {
