@@ -102,6 +102,8 @@ constexpr std::string_view kLayouts[] = {
     "pp2 gpipe flash",
     "pp4 b2",
     "pp2 v2 b2",
+    "pp4 short-ends",
+    "pp2 v2 long-start full2",
     // tensor and sequence parallelism
     "tp2",
     "tp4",
@@ -130,6 +132,11 @@ constexpr std::string_view kLayouts[] = {
     "tp4 sp pp2 v2 g4 full1",
     "tp2 sp pp2 core overlap-pp",
     "tp4 sp pp4 mlp",
+    "tp4 sp tiles",
+    "tp2 sp pp2 tiles full1",
+    "tp2 pp2 scattered",
+    "tp4 pp2 v2 scattered block1 distributed",
+    "tp2 full2 distributed",
     // data parallelism and ZeRO; one micro-batch of two samples on four replicas
     "dp2",
     "dp4",
@@ -138,6 +145,8 @@ constexpr std::string_view kLayouts[] = {
     "dp2 zero1",
     "dp4 zero1",
     "dp2 zero1 overlap-dp",
+    "dp2 zero1 late-gather",
+    "pp2 v2 dp2 zero2 late-gather",
     "dp2 zero2",
     "dp2 zero2 overlap-dp",
     "dp2 zero3",
@@ -151,6 +160,7 @@ constexpr std::string_view kLayouts[] = {
     "dp2 zero3 full1",
     "dp2 zero3 by-layer full2",
     "dp2 zero3 core norm mlp",
+    "dp2 zero3 by-parameter",
     "dp4 b2",
     "dp4 b2 zero1",
     "dp4 b2 zero2",
@@ -240,10 +250,25 @@ void change(std::string_view word, TrainConfig& config) {
     stack.overlaps_pipeline = true;
   } else if (word == "blocking-pp") {
     stack.overlaps_pipeline_interleaved = false;
+  } else if (word == "tiles") {
+    stack.overlaps_tensor_gemms = true;
+  } else if (word == "scattered") {
+    stack.scatters_pipeline_activations = true;
+  } else if (word == "distributed") {
+    layout.recompute.distribute_saved_activations = true;
+  } else if (word == "short-ends") {
+    layout.layer_split = {.first_stage = 1, .last_stage = 1};
+  } else if (word == "long-start") {
+    layout.layer_split.first_stage = 6;
   } else if (word == "blocking-tp") {
     stack.overlaps_tensor_backward = false;
   } else if (word == "overlap-dp") {
     stack.overlaps_gradient_reduction = true;
+  } else if (word == "by-parameter") {
+    stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
+    stack.sharded_parameters.synchronous = stack.sharded_parameters.by_lists = true;
+  } else if (word == "late-gather") {
+    stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   } else if (word == "by-layer") {
     stack.sharded_parameters.unit = ShardedParameterConfig::Unit::layer;
   } else if (word == "nothing-kept") {
@@ -271,6 +296,7 @@ TrainConfig bit_equal_partner(const TrainConfig& config) {
   layout.pp = layout.vpp = 1;
   layout.schedule = ScheduleKind::one_f_one_b;
   layout.microbatch_group = 0;
+  layout.layer_split = {};
   layout.recompute = {};
   // Stages 2 and 3 sum over replicas first and over micro-batches second; with one micro-batch there is one order.
   layout.zero_stage = layout.zero_stage >= 2 && layout.micro_batches() > 1 ? 2 : 0;
@@ -278,6 +304,8 @@ TrainConfig bit_equal_partner(const TrainConfig& config) {
   const TrainConfig plain = baseline(config.model, layout.precision);
   const Stack kept = partner.stack;
   partner.stack = plain.stack;
+  // How many rows a tile has decides how a product's library blocks its sums.
+  partner.stack.overlaps_tensor_gemms = kept.overlaps_tensor_gemms;
   if (layout.precision != DType::fp32) {  // a fused kernel rounds once where separate ones round each result
     partner.stack.fused_bias_gelu = kept.fused_bias_gelu;
     partner.stack.fused_bias_dropout_add = kept.fused_bias_dropout_add;

@@ -254,6 +254,7 @@ double wire_bytes(const OpShape& shape, std::int64_t members) {
       return ring;
     case OpKind::all_reduce:
       return 2 * ring;
+    case OpKind::shift:
     case OpKind::send:
       return size;
     default:

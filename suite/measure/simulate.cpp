@@ -29,13 +29,20 @@ void stop_if_cancelled(const SimulateOptions& options) {
   if (options.cancelled && options.cancelled->load()) throw Error(Error::Kind::run, "the run was cancelled");
 }
 
+/// Several only where it pays: cases run on threads of their own.
+int recording_threads(const TrainConfig& config, const std::vector<int>& ranks) {
+  constexpr std::int64_t kManyLayerPasses = 10'000;  // about 40 ops each
+  const Layout& layout = config.layout;
+  const std::int64_t passes =
+      static_cast<std::int64_t>(ranks.size()) * div_ceil(config.model.layers, layout.pp) * layout.micro_batches();
+  return passes < kManyLayerPasses ? 1 : static_cast<int>(std::thread::hardware_concurrency());
+}
+
 RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, const SimulateOptions& options) {
   const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
   RecordedWorld recorded;
-  for (const int rank : ranks) {
-    stop_if_cancelled(options);
-    recorded.programs.push_back(record_step(config, rank, {}, faults).program);
-  }
+  stop_if_cancelled(options);
+  recorded.programs = record_programs(config, ranks, recording_threads(config, ranks), {}, faults);
   for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
   return recorded;
 }
@@ -208,7 +215,8 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement,
-                        host_cost(hardware, config.stack.cuda_graphs, config.stack.step_fixed_s));
+                        host_cost(hardware, config.stack.cuda_graphs && config.stack.cuda_graph_scope.full_iteration,
+                                  config.stack.step_fixed_s));
   const RecordedWorld recorded = record_world(config, costs, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);
