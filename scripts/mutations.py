@@ -82,7 +82,7 @@ MUTATIONS = [
      "const float g = gradient[i] * clip;", "const float g = gradient[i] * (clip > 0 ? 1.0f : clip);",
      CPU, "*"),
     ("drop the wait for a result's writer", "engine/program/recorder.cpp",
-     "    need(stream, state.writer);\n", "    if (operand.access != Access::read) need(stream, state.writer);\n",
+     "      need(stream, part.writer);\n", "      if (operand.access != Access::read) need(stream, part.writer);\n",
      TRAIN, "Layouts/Zero.TheVerifierAcceptsIt/*:Layouts/Parity.*sp*"),
     ("stale persistent parameters under ZeRO-3", "engine/train/parameter_stores.cpp",
      "    if (bucket.persistent && context_.layout.dp > 1) {\n", "    if (bucket.persistent && context_.layout.dp > 2) {\n",
