@@ -132,6 +132,7 @@ constexpr std::string_view kLayouts[] = {
     "tp4 sp pp2 v2 g4 full1",
     "tp2 sp pp2 core overlap-pp",
     "tp4 sp pp4 mlp",
+    "tp2 sp tiles",
     "tp4 sp tiles",
     "tp2 sp pp2 tiles full1",
     "tp2 pp2 scattered",

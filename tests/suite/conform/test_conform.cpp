@@ -94,6 +94,7 @@ TEST(ConformTable, WhatMustBeEqualBitForBitIsTheDesigns) {
   // What goes in pieces, in tiles or over uneven stages.
   EXPECT_TRUE(same(partner("pp2 v2 long-start full2"), gpt("")));
   EXPECT_TRUE(same(partner("tp4 sp tiles"), gpt("tp4 sp tiles")));
+  EXPECT_TRUE(same(partner("tp2 sp pp2 tiles full1"), gpt("tp2 sp tiles")));
   EXPECT_TRUE(same(partner("tp4 pp2 v2 scattered block1 distributed"), gpt("tp4")));
   // Sums in another order are no partners of anything but themselves.
   for (const char* words : {"tp2", "tp2 sp", "dp2", "flash", "b2", "dp2 zero2"}) EXPECT_TRUE(same(partner(words), gpt(words)));
