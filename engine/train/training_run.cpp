@@ -71,6 +71,18 @@ std::uint64_t plan_of(const Program& program) {
   return hash_of(text);
 }
 
+/// What `body` does; of an error it says which rank had it while doing what.
+template <class Body>
+auto named(int rank, const std::string& phase, Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("rank {}, {}: {}", rank, phase, error.what()));
+  } catch (const std::exception& error) {
+    throw Error(Error::Kind::run, fmt::format("rank {}, {}: {}", rank, phase, error.what()));
+  }
+}
+
 std::string canonical(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::weakly_canonical(path, ignored).string();
@@ -147,7 +159,7 @@ void TrainingRun::start(Rank& self) {
                                                "with that version or start anew",
                                                resume_folder_));
     }
-    read_checkpoint_part(resume_folder_, manifest_.files[index], self.state());
+    named(rank, "resuming", [&] { read_checkpoint_part(resume_folder_, manifest_.files[index], self.state()); });
     if (rank == 0 && hooks_.resumed) hooks_.resumed(manifest_.step, resume_folder_);
   }
   self.world.exchange(rank, {});  // nobody trains before all have their state
@@ -190,12 +202,14 @@ StepReport TrainingRun::run_step(Rank& self, std::int64_t step, bool& stop) {
 void TrainingRun::save(Rank& self, std::int64_t step) {
   const std::string& dir = plan_.checkpoint.dir;
   const int rank = self.cpu.rank();
+  const std::string phase = fmt::format("saving after step {}", step);
   std::unique_ptr<CheckpointSave> leader;
-  if (rank == 0) leader = std::make_unique<CheckpointSave>(dir, step);
+  if (rank == 0) leader = named(rank, phase, [&] { return std::make_unique<CheckpointSave>(dir, step); });
   self.world.exchange(rank, {});  // the folder is there
   const std::vector<std::span<std::byte>> state = self.state();
   const std::vector<std::span<const std::byte>> parts(state.begin(), state.end());
-  const CheckpointFile file = write_checkpoint_part(checkpoint_part(dir, step, rank), parts);
+  const CheckpointFile file =
+      named(rank, phase, [&] { return write_checkpoint_part(checkpoint_part(dir, step, rank), parts); });
   const PartNews mine{file.bytes, file.checksum, plan_of(self.recorded.program)};
   const std::vector<Communicator::Bytes> all = self.world.exchange(rank, to_bytes(mine));
   if (leader) {
@@ -205,7 +219,7 @@ void TrainingRun::save(Rank& self, std::int64_t step) {
       manifest.plans.push_back(news.plan);
       manifest.files.push_back({part_name(static_cast<int>(i)), news.bytes, news.checksum});
     }
-    leader->commit(manifest, plan_.checkpoint.keep);
+    named(rank, phase, [&] { leader->commit(manifest, plan_.checkpoint.keep); });
     if (hooks_.saved) hooks_.saved(step, latest_checkpoint(dir));
   }
   self.world.exchange(rank, {});  // nobody goes on before it is safe

@@ -1,6 +1,7 @@
 // Checkpoints on disk: whole or not there, whatever happens during a save, and never trusted without proof.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +12,9 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -23,6 +26,8 @@ namespace benchsuite {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kSmall = 500;  // bytes of a rank's part, where the number of bytes does not matter
 
 /// Bytes that only rank `rank` has after step `step`.
 std::vector<std::byte> content(std::int64_t step, int rank, std::size_t size) {
@@ -125,6 +130,72 @@ TEST(Checkpoint, KilledAtAnyPointOfASaveThePreviousOneIsWhole) {
     known = found;
   }
   EXPECT_GT(progressed, 3) << "the children hardly saved anything: the kills came too early to test";
+}
+
+/// Saves step 2 in a child that is killed when it enters or leaves its system call `stop` (from 0): whether it came that far. Nothing
+/// when this system does not let a process be traced.
+std::optional<bool> save_killed_at(const std::string& dir, int stop) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(77);
+    ::raise(SIGSTOP);
+    try {
+      save(dir, 2, 1, kSmall);
+    } catch (...) {
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return std::nullopt;
+  for (int stops = 0;; ++stops) {
+    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    if (!WIFSTOPPED(status)) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the save failed by itself: status " << status;
+      return false;
+    }
+    if (stops < stop) continue;
+    ::kill(child, SIGKILL);
+    while (::waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    }
+    return true;
+  }
+}
+
+// Before and after every system call there is: between them nothing of a process reaches the disk.
+TEST(Checkpoint, KilledAtEverySystemCallOfASaveOneIsWhole) {
+  const TestFolder before;
+  save(before.path(), 1, 1, kSmall);
+  std::map<std::int64_t, int> found;
+  std::set<std::set<std::string>> seen;  // what lay in the folder after a kill
+  for (int stop = 0;; ++stop) {
+    const TestFolder folder;
+    fs::copy(before.path(), folder.path(), fs::copy_options::recursive);
+    const std::optional<bool> killed = save_killed_at(folder.path(), stop);
+    if (!killed) GTEST_SKIP() << "processes can't be traced here";
+    const std::int64_t step = prove_latest(folder.path(), kSmall);
+    if (!*killed) {
+      EXPECT_EQ(step, 2);
+      break;
+    }
+    ++found[step];
+    std::set<std::string> left;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+      left.insert(fs::relative(entry.path(), folder.path()).string());
+    }
+    if (!seen.insert(left).second) continue;
+    // The next run clears away what is left and saves the same step.
+    remove_leftovers(folder.path());
+    save(folder.path(), 2, 1, kSmall);
+    ASSERT_EQ(prove_latest(folder.path(), kSmall), 2) << "after a kill at stop " << stop;
+    for (const auto& entry : fs::directory_iterator(folder.path())) {
+      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path() << " after a kill at stop " << stop;
+    }
+  }
+  EXPECT_EQ(found.size(), 2u) << "the old or the new one, and never none";
+  EXPECT_GT(found[1], 20) << "two files, a manifest and a folder take more calls than that";
+  EXPECT_GT(found[2], 4) << "the old one is removed after the new one is named";
 }
 
 TEST(Checkpoint, DamageIsNamedAndNothingIsTouched) {

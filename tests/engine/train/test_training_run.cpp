@@ -76,6 +76,36 @@ TEST_P(Resume, SixStepsAreFourAndTwo) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Resume, testing::ValuesIn(kLayouts), [](const auto& info) { return info.param.name; });
 
+TEST(TrainingRun, EveryStepHasTheRateOfTheSchedule) {
+  const TestFolder folder;
+  const TrainingPlan plan = small_plan(folder);  // two steps of warm-up to 1e-3, then a cosine to 1e-4 at step 6
+  std::vector<double> rates;
+  TrainingHooks hooks;
+  hooks.step = [&](const StepReport& report) { rates.push_back(report.learning_rate); };
+  TrainingRun(plan, {}, hooks).on_threads();
+  // cos(0), cos(pi / 4), cos(pi / 2), cos(3 pi / 4) of the way down.
+  const double half = 0.70710678118654752;
+  const std::vector<double> wanted = {0, 5e-4, 1e-3, 1e-4 + 4.5e-4 * (1 + half), 5.5e-4, 1e-4 + 4.5e-4 * (1 - half)};
+  ASSERT_EQ(rates.size(), wanted.size());
+  for (std::size_t step = 0; step < rates.size(); ++step) EXPECT_NEAR(rates[step], wanted[step], 1e-15) << "step " << step;
+}
+
+// A rate of 0 leaves the model as it was, and another one does not: the rate reaches the optimizer, and that of its step.
+TEST(TrainingRun, TheFirstStepOfAWarmUpTrainsNothing) {
+  const TestFolder folder;
+  TrainingPlan plan = small_plan(folder);
+  plan.steps = 3;
+  const auto losses = [&](double peak, std::int64_t warmup) {
+    plan.learning_rate = {.peak = peak, .warmup = warmup, .decay = Decay::constant};
+    return TrainingRun(plan, {}, {}).on_threads().loss;
+  };
+  const std::vector<double> still = losses(0, 0), warm = losses(0.01, 1), cold = losses(0.01, 0);
+  EXPECT_EQ(warm[0], still[0]);
+  EXPECT_EQ(warm[1], still[1]) << "step 1 had a rate of 0";
+  EXPECT_NE(warm[2], still[2]);
+  EXPECT_NE(cold[1], still[1]);
+}
+
 std::vector<Violation> violations_of(const std::function<void()>& body) {
   try {
     body();

@@ -4,7 +4,6 @@
 
 #include <sys/wait.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -69,6 +68,12 @@ class Train : public testing::Test {
                                 BENCHSUITE_BINARY + "' bash script.sh >out 2>err </dev/null";
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(file("out")), read_text(file("err"))};
+  }
+  /// kEndless with a checkpoint every `every` steps, then `script`, which passes on the job's exit status.
+  Finished endless(int every, const std::string& script) const;
+  /// From what `endless` did to the job to its end.
+  double seconds_to_end() const {
+    return (std::stod(read_text(file("ended"))) - std::stod(read_text(file("began")))) * 1e-9;
   }
   static bool has_mpi() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
   static std::string mpirun(const std::string& arguments) {
@@ -148,7 +153,7 @@ TEST_F(Train, AFullDiskEndsTheRunAndKeepsTheOldCheckpoint) {
   full.file_size_limit = 100'000;  // a rank's file has 800 kB
   const Finished run = run_program(full);
   EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the checkpoint can't be written"));
+  EXPECT_THAT(run.err, testing::ContainsRegex("rank [0-3], saving after step 3: .*: the checkpoint can't be written"));
   EXPECT_THAT(run.err, HasSubstr("earlier checkpoints are untouched"));
   EXPECT_EQ(read_text(file("saved/latest")), "step_0000000002\n");
   EXPECT_EQ(train(config, {"--resume"}).exit_code, 0);
@@ -162,7 +167,7 @@ TEST_F(Train, ADamagedCheckpointIsNamed) {
   config["steps"] = 2;
   const Finished run = train(config, {"--resume"});
   EXPECT_EQ(run.exit_code, 3);
-  EXPECT_THAT(run.err, HasSubstr("rank_0002.bin: is truncated"));
+  EXPECT_THAT(run.err, HasSubstr("rank 2, resuming: saved/step_0000000001/rank_0002.bin: is truncated"));
   EXPECT_FALSE(fs::exists(file("saved/step_0000000002")));
 }
 
@@ -190,24 +195,83 @@ TEST_F(Train, ProcessesTrainLikeThreadsBitForBit) {
   }
 }
 
-TEST_F(Train, AKilledRankStopsTheOthersWhoNameIt) {
-  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+/// A shell script: four processes that train for ever, each with its id in pid.RANK, up to the moment when step 3 is logged.
+constexpr const char* kEndless = R"(set -m
+printf '#!/bin/sh\necho $$ >pid.$OMPI_COMM_WORLD_RANK\nexec %s "$@"\n' "$BENCHSUITE_BINARY" >rank.sh
+chmod +x rank.sh; export BENCHSUITE_BINARY=$PWD/rank.sh
+"$MPIRUN" -n 4 train --config c.json & job=$!
+for i in $(seq 600); do grep -q '"step":3,' log.jsonl 2>/dev/null && break; sleep 0.1; done
+ticks() { awk '{print $14 + $15}' /proc/$(cat pid.$1)/stat; }
+date +%s%N >began
+)";
+
+constexpr const char* kUntilItEnds = "\nwait $job; status=$?; date +%s%N >ended; exit $status\n";
+
+Finished Train::endless(int every, const std::string& script) const {
   Json config = small_config();
   config["steps"] = 100'000;
-  config["checkpoint"]["every"] = 0;
+  config["checkpoint"]["every"] = every;
   write_text(file("c.json"), config.dump());
-  const auto start = std::chrono::steady_clock::now();
-  const Finished run = shell("real=$BENCHSUITE_BINARY\n"
-                             "printf '#!/bin/sh\\necho $$ >pid.$OMPI_COMM_WORLD_RANK\\nexec %s \"$@\"\\n' \"$real\" >rank.sh\n"
-                             "chmod +x rank.sh; export BENCHSUITE_BINARY=$PWD/rank.sh\n" +
-                             mpirun("-n 4 train --config c.json & job=$!\n") +
-                             "for i in $(seq 600); do grep -q '\"step\":3,' log.jsonl 2>/dev/null && break; sleep 0.1; done\n"
-                             "kill -9 $(cat pid.2); date +%s%N >killed; wait $job; status=$?; date +%s%N >ended; exit $status\n");
+  return shell("MPIRUN='" + std::string(BENCHSUITE_SOURCE_DIR) + "/scripts/mpirun'\n" + kEndless + script);
+}
+
+TEST_F(Train, AKilledRankStopsTheOthersWhoNameIt) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  const Finished run = endless(0, std::string("kill -9 $(cat pid.2)") + kUntilItEnds);
   EXPECT_EQ(run.exit_code, 3) << run.err << run.out;
   EXPECT_THAT(run.err, HasSubstr("because rank 2 is gone"));
-  const double seconds = (std::stod(read_text(file("ended"))) - std::stod(read_text(file("killed")))) * 1e-9;
-  EXPECT_LT(seconds, 10) << "the survivors hung";
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
+  EXPECT_THAT(run.err, testing::ContainsRegex("is gone \\(process .* ended\\), at (stream|waiting)"));
+  EXPECT_LT(seconds_to_end(), 10) << "the survivors hung";
+}
+
+TEST_F(Train, AProcessThatCannotWriteStopsTheOthersWhoNameItAndThePhase) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  if (std::system("command -v prlimit >/dev/null 2>&1") != 0) GTEST_SKIP() << "no prlimit on this machine";
+  const Finished run = endless(1, std::string("prlimit --fsize=100000 --pid $(cat pid.2)") + kUntilItEnds);
+  EXPECT_EQ(run.exit_code, 3) << run.err << run.out;
+  EXPECT_THAT(run.err, testing::ContainsRegex("rank 2, saving after step [0-9]+: .*rank_0002.bin: the checkpoint can't be written"));
+  EXPECT_THAT(run.err, testing::ContainsRegex("rank [013] stops because rank 2 failed"));
+  EXPECT_LT(seconds_to_end(), 10) << "the others hung";
+  const std::string latest = read_text(file("saved/latest"));
+  EXPECT_TRUE(fs::exists(file("saved/" + latest.substr(0, latest.find('\n')) + "/manifest.json"))) << latest;
+}
+
+TEST_F(Train, InterruptedProcessesSaveAndGoOnLikeThreads) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  const Finished first = endless(0, std::string("kill -INT $job") + kUntilItEnds);
+  ASSERT_EQ(first.exit_code, 130) << first.err << first.out;
+  EXPECT_THAT(first.out, HasSubstr("go on with: benchsuite train --config c.json --resume"));
+  EXPECT_LT(seconds_to_end(), 10);
+  const auto cut = curve();
+  const int done = static_cast<int>(cut.size());
+  Json config = small_config();
+  config["steps"] = done + 2;
+  config["checkpoint"]["every"] = 0;
+  write_text(file("c.json"), config.dump());
+  const Finished second = shell(mpirun("-n 4 train --config c.json --resume"));
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  const auto resumed = curve();
+  fs::remove_all(file("saved"));
+  fs::remove(file("log.jsonl"));
+  ASSERT_EQ(train(config).exit_code, 0);
+  EXPECT_EQ(resumed.size(), static_cast<std::size_t>(done + 2));
+  EXPECT_EQ(resumed, curve());
+}
+
+TEST_F(Train, AProcessThatWaitsSleeps) {
+  if (!has_mpi()) GTEST_SKIP() << "no mpirun on this machine";
+  // Rank 2 stands still for a second: that is no failure, and the others take next to none of the 100 ticks of a processor.
+  const Finished run = endless(0, std::string(R"sh(kill -STOP $(cat pid.2); sleep 0.2
+for r in 0 1 3; do ticks $r >before.$r; done; sleep 1
+for r in 0 1 3; do echo $(($(ticks $r) - $(cat before.$r))) >ticks.$r; done
+step=$(tail -n 1 log.jsonl); kill -CONT $(cat pid.2)
+for i in $(seq 100); do [ "$(tail -n 1 log.jsonl)" != "$step" ] && touch goes_on && break; sleep 0.1; done
+kill -INT $job)sh") + kUntilItEnds);
+  EXPECT_EQ(run.exit_code, 130) << run.err << run.out;
+  EXPECT_TRUE(fs::exists(file("goes_on"))) << "training did not go on";
+  for (const char* rank : {"0", "1", "3"}) {
+    EXPECT_LT(std::stoi(read_text(file(std::string("ticks.") + rank))), 20) << "rank " << rank << " is awake while it waits";
+  }
 }
 
 TEST_F(Train, ProcessesWithDifferentConfigurationsDoNotStart) {
