@@ -35,7 +35,8 @@ class Error : public std::runtime_error {
     internal,  ///< a failed CHECK: a defect, or an engine used wrongly
     config,    ///< bad flags, files or layouts; violations() lists each
     io,        ///< a file that can't be read or written
-    run        ///< a run that broke: dead peer, mismatched ranks, deadlock
+    run,       ///< a run that broke: dead peer, mismatched ranks, deadlock
+    unavailable  ///< a device that this machine or build does not have
   };
 
   Error(Kind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -49,7 +49,7 @@ float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t
   return static_cast<float>(normal * (scaled ? 0.02 / std::sqrt(2.0 * static_cast<double>(layers)) : 0.02));
 }
 
-void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
+void initialise_parameters(RankMemory& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
                            const Nudge& nudge) {
   const Start start{seed, layers, nudge};
   for (const auto* pieces : {&bindings.values, &bindings.masters}) {
@@ -68,7 +68,7 @@ void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int
   }
 }
 
-void fill_inputs(CpuRank& rank, const StepBindings& bindings, const TrainConfig& config, const Coordinates& at,
+void fill_inputs(RankMemory& rank, const StepBindings& bindings, const TrainConfig& config, const Coordinates& at,
                  std::int64_t step, std::uint64_t seed, const TokenSource& source, const StepScalars& step_scalars) {
   const Layout& layout = config.layout;
   const std::int64_t s = config.model.seq, b = layout.micro_batch;

@@ -1,4 +1,4 @@
-// What the host does for one rank of device cpu around a step: initial parameters and masters, inputs, step scalars.
+// What the host does for one rank around a step, on devices that compute: initial parameters and masters, inputs, step scalars.
 //
 // Initial values are functions of (seed, global index), samples of their global index, so every layout trains the same model
 // on the same samples. Sample k of a step (0 <= k < global_batch) goes to micro-batch i, replica r, place j in it with
@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "engine/device/cpu/cpu_rank.h"
+#include "engine/device/rank_memory.h"
 #include "engine/parallel/rank_grid.h"
 #include "engine/train/step.h"
 
@@ -28,7 +28,7 @@ struct Nudge {
 float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t index, std::int64_t layers);
 
 /// Parameters start at their initial values (rounded in bf16), masters at the values themselves.
-void initialise_parameters(CpuRank& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
+void initialise_parameters(RankMemory& rank, const StepBindings& bindings, std::int64_t layers, std::uint64_t seed,
                            const Nudge& nudge = {});
 
 /// body(index in the piece's tensor, index in the global tensor) for every element of a piece.
@@ -50,7 +50,7 @@ struct StepScalars {
 };
 
 /// Fills the inputs of step `step` (from 0): samples step B .. step B + B - 1 of the source.
-void fill_inputs(CpuRank& rank, const StepBindings& bindings, const TrainConfig& config, const Coordinates& at,
+void fill_inputs(RankMemory& rank, const StepBindings& bindings, const TrainConfig& config, const Coordinates& at,
                  std::int64_t step, std::uint64_t seed, const TokenSource& source, const StepScalars& scalars);
 
 }  // namespace benchsuite

@@ -36,27 +36,27 @@ class Host {
     result_.gradient_norm.assign(static_cast<std::size_t>(options.steps), 0.0);
   }
 
-  CpuTrainingResult run() {
+  CpuTrainingResult run(const RunWorld& run_world) {
     std::vector<const Program*> programs;
     for (const RecordedStep& step : recorded_) programs.push_back(&step.program);
-    HostWork work;
-    work.init = [this](CpuRank& rank) { initialise(rank); };
-    work.before_step = [this](CpuRank& rank, int step) { fill(rank, step); };
-    work.after_step = [this](CpuRank& rank, int step) { read_results(rank, step); };
-    run_ranks(programs, work, options_.steps, options_.poison ? Poison::on : Poison::off);
+    HostWorkOn<RankMemory> work;
+    work.init = [this](RankMemory& rank) { initialise(rank); };
+    work.before_step = [this](RankMemory& rank, int step) { fill(rank, step); };
+    work.after_step = [this](RankMemory& rank, int step) { read_results(rank, step); };
+    run_world(programs, work, options_.steps);
     return std::move(result_);
   }
 
  private:
-  const StepBindings& bindings_of(const CpuRank& rank) const {
+  const StepBindings& bindings_of(const RankMemory& rank) const {
     return recorded_[static_cast<std::size_t>(rank.rank())].bindings;
   }
 
-  void initialise(CpuRank& rank) {
+  void initialise(RankMemory& rank) {
     initialise_parameters(rank, bindings_of(rank), config_.model.layers, options_.seed, options_.nudge);
   }
 
-  void fill(CpuRank& rank, int step) {
+  void fill(RankMemory& rank, int step) {
     const TokenSource source = [this](std::int64_t sample, std::span<std::int32_t> tokens) {
       for (std::size_t position = 0; position < tokens.size(); ++position) {
         tokens[position] =
@@ -67,7 +67,7 @@ class Host {
                 source, {options_.learning_rate, options_.beta1, options_.beta2, options_.epsilon});
   }
 
-  void read_results(CpuRank& rank, int step) {
+  void read_results(RankMemory& rank, int step) {
     const StepBindings& bindings = bindings_of(rank);
     const Coordinates& at = coordinates_[static_cast<std::size_t>(rank.rank())];
     const std::scoped_lock lock(mutex_);
@@ -84,7 +84,7 @@ class Host {
   }
 
   /// Every rank adds the pieces it has; replicas agree where they overlap.
-  void collect(std::map<std::string, std::vector<float>>& into, CpuRank& rank,
+  void collect(std::map<std::string, std::vector<float>>& into, RankMemory& rank,
                const std::vector<StepBindings::Piece>& pieces) const {
     const StepBindings& bindings = bindings_of(rank);
     for (const StepBindings::Piece& piece : pieces) {
@@ -111,10 +111,18 @@ class Host {
 
 }  // namespace
 
-CpuTrainingResult train_on_cpu(const TrainConfig& config, const CpuTrainingOptions& options) {
+CpuTrainingResult train_on(const TrainConfig& config, const CpuTrainingOptions& options, const RunWorld& run) {
   std::vector<Violation> problems = validate(config, "");
   if (!problems.empty()) throw Error(std::move(problems));
-  return Host(config, options).run();
+  return Host(config, options).run(run);
+}
+
+CpuTrainingResult train_on_cpu(const TrainConfig& config, const CpuTrainingOptions& options) {
+  const Poison poison = options.poison ? Poison::on : Poison::off;
+  return train_on(config, options,
+                  [poison](const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, int steps) {
+                    run_ranks(programs, {host.init, host.before_step, host.after_step}, steps, poison);
+                  });
 }
 
 }  // namespace benchsuite

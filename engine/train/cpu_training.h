@@ -1,10 +1,12 @@
-// Real training steps on device cpu: every rank of the layout a thread, in fp32 or bf16 (with fp32 masters).
+// Real training steps on device cpu, or on another that computes: every rank of the layout a thread, in fp32 or bf16 (with fp32
+// masters).
 //
 // Initial values, tokens and dropout masks are functions of (seed, global index), so every layout trains the same model on
 // the same samples; in bf16 the masters start at the values that fp32 starts at, the parameters at those values rounded.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,7 +23,7 @@ struct CpuTrainingOptions {
   OptimizerConfig optimizer;
   Faults faults;
   Nudge nudge;
-  bool poison = false;             ///< fill memory with NaN outside lifetimes
+  bool poison = false;             ///< fill memory with NaN outside lifetimes; device cpu only
   bool collect_gradients = false;  ///< of the last step, before they are cleared
 };
 
@@ -33,7 +35,12 @@ struct CpuTrainingResult {
   std::map<std::string, std::vector<float>> parameters;  ///< after the last step, likewise
 };
 
-/// Throws Error: config when the configuration does not validate, run when a rank fails.
+/// Runs `steps` steps of a world of ranks on some device: device/cpu/run_ranks.h, device/cuda/cuda_device.h.
+using RunWorld =
+    std::function<void(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, int steps)>;
+
+/// Throws Error: config when the configuration does not validate, run when a rank fails, and what `run` throws.
+CpuTrainingResult train_on(const TrainConfig& config, const CpuTrainingOptions& options, const RunWorld& run);
 CpuTrainingResult train_on_cpu(const TrainConfig& config, const CpuTrainingOptions& options);
 
 /// Token at a position of a sample of the synthetic data: uniform over the vocabulary.

@@ -13,6 +13,7 @@
 #include "engine/comm/threads/thread_world.h"
 #include "engine/core/error.h"
 #include "engine/parallel/rank_grid.h"
+#include "engine/device/cpu/cpu_rank.h"
 #include "engine/train/cpu_host.h"
 
 namespace benchsuite {

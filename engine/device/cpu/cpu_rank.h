@@ -14,8 +14,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/device/cpu/kernel_call.h"
-#include "engine/program/program.h"
-#include "engine/program/tensor.h"
+#include "engine/device/rank_memory.h"
 #include "engine/program/timeline.h"
 
 namespace benchsuite {
@@ -24,24 +23,16 @@ namespace benchsuite {
 /// and when they die, so that a read of bytes never written, or after their free, shows in the results.
 enum class Poison : std::uint8_t { off, on };
 
-class CpuRank {
+class CpuRank final : public RankMemory {
  public:
   /// Allocates the arenas, zeroed. The Program must outlive the rank. Throws on operands outside their buffers and on
   /// buffers outside their arenas.
   explicit CpuRank(const Program& program, Poison poison = Poison::off);
 
-  int rank() const { return program_.rank; }
-  const Program& program() const { return program_; }
+  const Program& program() const override { return program_; }
 
-  std::span<std::byte> bytes(const Operand& operand);
+  std::span<std::byte> bytes(const Operand& operand) override;
   std::span<std::byte> bytes(BufferId buffer);
-  /// The tensor's elements as T; throws when T has not the size of its dtype.
-  template <class T>
-  std::span<T> view(const Tensor& tensor) {
-    CHECK(sizeof(T) == static_cast<std::size_t>(size_of(tensor.dtype))) << "a view of " << name_of(tensor.dtype);
-    const std::span<std::byte> all = bytes(reads(tensor));
-    return {reinterpret_cast<T*>(all.data()), all.size() / sizeof(T)};
-  }
   float* data(const Tensor& tensor) { return view<float>(tensor).data(); }
   float* data(const Operand& operand) { return reinterpret_cast<float*>(bytes(operand).data()); }
 
