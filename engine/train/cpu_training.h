@@ -39,6 +39,12 @@ struct CpuTrainingResult {
 using RunWorld =
     std::function<void(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, int steps)>;
 
+/// A device beside cpu that a program was linked with.
+struct TrainingDevice {
+  std::function<std::string(int ranks)> why_unavailable;  ///< one line that names what is missing; "" when nothing is
+  RunWorld run;
+};
+
 /// Throws Error: config when the configuration does not validate, run when a rank fails, and what `run` throws.
 CpuTrainingResult train_on(const TrainConfig& config, const CpuTrainingOptions& options, const RunWorld& run);
 CpuTrainingResult train_on_cpu(const TrainConfig& config, const CpuTrainingOptions& options);

@@ -235,7 +235,7 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv,
-             const SimulateFunction& simulate, const std::atomic<int>& signal) {
+             const SimulateFunction& simulate, const TrainingDevice& cuda, const std::atomic<int>& signal) {
   if (app.got_subcommand("list")) return verb_list(requests.list);
   if (const auto code = run_review(app, requests.review, simulate)) return *code;
   if (app.got_subcommand("show")) {
@@ -252,7 +252,7 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   }
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
   if (const auto code = dispatch_hardware(app, requests.hardware)) return *code;
-  if (const auto code = dispatch_conform(app, requests.conform, signal)) return *code;
+  if (const auto code = dispatch_conform(app, requests.conform, cuda, signal)) return *code;
   if (const auto code = dispatch_train(app, requests.train, signal)) return *code;
   check_formats(requests.run.formats, false);
   read_injections(requests.injections, requests.run.options.injection);
@@ -277,13 +277,15 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   if (requests.fail_fast) requests.run.maxfail = 1;
   if (requests.no_history) requests.run.history.clear();
   requests.run.options.simulate = simulate;
+  requests.run.options.why_no_cuda = cuda.why_unavailable;
   requests.run.argv = argv;
   return verb_run(requests.run, signal);
 }
 
 }  // namespace
 
-int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simulate, const std::atomic<int>& signal) {
+int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simulate, const TrainingDevice& cuda,
+            const std::atomic<int>& signal) {
   CLI::App app{"Acceptance suite for clusters that train large language models", "benchsuite"};
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text);
@@ -309,7 +311,7 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
       fmt::print(stderr, "benchsuite: {}\n", complaint(app, error));
       return kExitUsage;
     }
-    return dispatch(app, requests, argv, simulate, signal);
+    return dispatch(app, requests, argv, simulate, cuda, signal);
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::config) {
       if (error.violations().empty()) fmt::print(stderr, "benchsuite: {}\n", error.what());
@@ -318,7 +320,7 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
       return kExitUsage;
     }
     fmt::print(stderr, "benchsuite: {}\n", error.what());
-    return kExitError;
+    return error.kind() == Error::Kind::unavailable ? kExitSkipped : kExitError;
   } catch (const std::exception& failure) {
     fmt::print(stderr, "benchsuite: unexpected failure: {}\n", failure.what());
     return kExitError;

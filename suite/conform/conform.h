@@ -45,4 +45,9 @@ struct ConformOptions {
 ConformReport run_conform(const ConformOptions& options, const std::function<void(const ConformRow&, std::size_t of)>& told,
                           const std::atomic<int>& stop);
 
+/// Trains what the filter selects, baselines included, on `device` one after the other, and holds each against the same layout on
+/// device cpu, within the tolerance: another device adds in another order.
+ConformReport run_conform_on(const TrainingDevice& device, const ConformOptions& options,
+                             const std::function<void(const ConformRow&, std::size_t of)>& told, const std::atomic<int>& stop);
+
 }  // namespace benchsuite

@@ -44,7 +44,7 @@ ConformOptions options_of(const ConformRequest& request) {
 
 }  // namespace
 
-int verb_conform(const ConformRequest& request, const std::atomic<int>& signal) {
+int verb_conform(const ConformRequest& request, const TrainingDevice& cuda, const std::atomic<int>& signal) {
   const ConformOptions options = options_of(request);
   std::FILE* out = request.json == "-" ? stderr : stdout;
   std::size_t done = 0;
@@ -57,7 +57,11 @@ int verb_conform(const ConformRequest& request, const std::atomic<int>& signal) 
     fmt::print(out, "[{:>4}/{:>4}]  {}\n", ++done, of, row_line(row));
     std::fflush(out);
   };
-  const ConformReport report = run_conform(options, told, signal);
+  if (request.device == "cuda") {
+    if (const std::string missing = cuda.why_unavailable(1); !missing.empty()) throw Error(Error::Kind::unavailable, missing);
+  }
+  const ConformReport report =
+      request.device == "cuda" ? run_conform_on(cuda, options, told, signal) : run_conform(options, told, signal);
   if (report.rows.empty() && !report.interrupted) {
     fmt::print(stderr, "benchsuite: no layout matches \"{}\"; ids look like gpt-tiny/fp32/tp2+sp\n", request.filter);
     return kExitNothing;
@@ -73,12 +77,17 @@ int verb_conform(const ConformRequest& request, const std::atomic<int>& signal) 
   for (const ConformRow& row : report.rows) exact += row.required == ConformRow::Required::bits ? 1 : 0;
   fmt::print(out, "{} layouts, {} steps each: {} required bit for bit, {} within a tolerance; {} FAIL; {:.0f} s\n",
              report.rows.size(), report.steps, exact, report.rows.size() - exact, report.failures(), report.seconds);
+  if (report.left_out > 0) fmt::print(out, "{} layouts have more ranks than there are GPUs and were left out\n", report.left_out);
   if (report.interrupted) return 128 + signal.load();
   return report.failures() == 0 ? kExitPass : kExitFail;
 }
 
 void define_conform(CLI::App& app, ConformRequest& request) {
   CLI::App* verb = app.add_subcommand("conform", "Train every layout on device cpu and hold it against one rank");
+  verb->add_option("--device", request.device,
+                   "cpu (default); cuda: every layout on GPUs, a rank each, against the same layout on cpu")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   verb->add_option("--filter", request.filter, "Glob of layouts, e.g. 'gpt-tiny/fp32/*zero*'")->type_name("GLOB");
   verb->add_option("--steps", request.steps, "Steps to train (default 20)")
       ->type_name("N")
@@ -99,13 +108,13 @@ void define_conform(CLI::App& app, ConformRequest& request) {
       "Examples:\n"
       "  benchsuite conform\n"
       "  benchsuite conform --filter '*/fp32/*sp*' --steps 3 --html conform.html\n"
-      "Exit codes: 0 all conform, 1 one does not, 2 bad usage, 4 the filter selects nothing, 130 interrupted");
+      "Exit codes: 0 all conform, 1 one does not, 2 bad usage, 4 the filter selects nothing, 5 no GPU, 130 interrupted");
 }
 
-std::optional<int> dispatch_conform(const CLI::App& app, const ConformRequest& request,
+std::optional<int> dispatch_conform(const CLI::App& app, const ConformRequest& request, const TrainingDevice& cuda,
                                     const std::atomic<int>& signal) {
   if (!app.got_subcommand("conform")) return std::nullopt;
-  return verb_conform(request, signal);
+  return verb_conform(request, cuda, signal);
 }
 
 }  // namespace benchsuite

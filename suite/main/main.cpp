@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/cuda/cuda_device.h"
 #include "suite/cli/cli.h"
 #include "suite/measure/simulate.h"
 #include "suite/results/outcome.h"
@@ -21,6 +22,12 @@ void on_signal(int number) {
   if (received_signal.exchange(number) != 0) ::_exit(128 + number);
 }
 
+/// What `--device cuda` runs on.
+benchsuite::TrainingDevice cuda_device() {
+  return {benchsuite::cuda::why_unavailable,
+          [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps); }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -30,8 +37,8 @@ int main(int argc, char** argv) {
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGXFSZ, SIG_IGN);  // a file-size limit shows as a failed write, which is told like a full disk
 
-  int code =
-      benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, received_signal);
+  int code = benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, cuda_device(),
+                                 received_signal);
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     std::fputs("benchsuite: standard output can't be written\n", stderr);
     code = benchsuite::worse_exit(code, benchsuite::kExitError);

@@ -124,8 +124,13 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
   VariantResult result = described(variant);
   if (options.injection.delay_s > 0) delay(options.injection.delay_s, cancelled);
   if (options.device == Device::cuda) {
-    fail(result, Status::skip, "NO_GPU",
-         "device cuda needs a build with the CUDA backend and a GPU; this build has none");
+    const std::string missing = options.why_no_cuda ? options.why_no_cuda(static_cast<int>(variant.config.layout.world()))
+                                                    : "device cuda: this program was linked without it";
+    if (!missing.empty()) {
+      fail(result, Status::skip, "NO_GPU", missing);
+    } else {
+      fail(result, Status::skip, "UNSUPPORTED_DEVICE", "device cuda proves layouts (benchsuite conform); it measures no cases");
+    }
     return result;
   }
   if (options.device == Device::cpu) {
@@ -162,6 +167,9 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
         break;
       case Error::Kind::run:
         fail(result, Status::error, "RUN_ERROR", error.what());
+        break;
+      case Error::Kind::unavailable:
+        fail(result, Status::skip, "NO_GPU", error.what());
         break;
       case Error::Kind::internal:
         fail(result, Status::error, "INTERNAL_ERROR", error.what());

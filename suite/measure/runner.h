@@ -28,6 +28,7 @@ struct RunOptions {
   int repeat = 1;        ///< rounds over all variants
   int threads = 2;       ///< of device sim; what is measured has the machine to itself
   SimulateFunction simulate;  ///< what device sim runs; tests put a double here
+  std::function<std::string(int ranks)> why_no_cuda;  ///< what device cuda lacks here; "" when nothing is missing
 };
 
 /// Why a case ended early.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct ConformReport {
   int steps = 0;
   double seconds = 0;
   bool interrupted = false;      ///< rows are those that were finished
+  std::size_t left_out = 0;      ///< layouts with more ranks than the device has GPUs
 
   auto failures() const { return std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.pass; }); }
 };

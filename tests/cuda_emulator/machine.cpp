@@ -182,7 +182,10 @@ std::string Machine::describe_queues() const {
 
 // The controls of emulator.h.
 
-void reset(const Settings& settings) { Machine::get().reset(settings); }
+void reset(const Settings& settings) {
+  Machine::get().reset(settings);
+  if (settings.devices > 0) cudaSetDevice(0);
+}
 const Settings& settings() { return Machine::get().settings; }
 void fail_call(const std::string& function, int nth, cudaError_t error) { Machine::get().inject(function, nth, error); }
 void fail_kernel(int nth) { Machine::get().fail_kernel_in = nth; }

@@ -139,6 +139,8 @@ cudaError_t note(cudaError_t error);
 int current_device();
 void* allocate_device(int device, std::size_t bytes);
 bool free_device(void* pointer);
+/// On which device it was allocated, or -1.
+int device_of(const void* pointer);
 /// Whether [pointer, pointer + bytes) lies inside one allocation of a device.
 bool on_device(const void* pointer, std::size_t bytes);
 bool is_pinned(const void* pointer, std::size_t bytes);

@@ -89,6 +89,11 @@ bool lies_in(const void* pointer, std::size_t bytes, bool pinned) {
 int current_device() { return device_of_thread; }
 void* allocate_device(int device, std::size_t bytes) { return allocate(device, bytes); }
 bool free_device(void* pointer) { return release(pointer, false); }
+int device_of(const void* pointer) {
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().allocations.find(static_cast<const char*>(pointer));
+  return found == memory().allocations.end() ? -1 : found->second.device;
+}
 bool on_device(const void* pointer, std::size_t bytes) { return lies_in(pointer, bytes, false); }
 bool is_pinned(const void* pointer, std::size_t bytes) { return lies_in(pointer, bytes, true); }
 

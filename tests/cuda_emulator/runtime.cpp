@@ -187,7 +187,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 
 cudaError_t cudaFree(void* pointer) {
   if (!pointer) return cudaSuccess;
-  wait_for_all(current_device());  // the real one waits, too
+  wait_for_all(device_of(pointer));  // the real one waits, too
   return free_device(pointer) ? cudaSuccess : note(cudaErrorInvalidValue);
 }
 

@@ -99,32 +99,39 @@ void NcclWorld::connect(int rank, const std::vector<Group>& groups, std::span<st
   }
 }
 
-ncclResult_t NcclWorld::start(const Channel& channel, const CollectiveCall& call, cudaStream_t stream) {
+void NcclWorld::start(const Channel& channel, const CollectiveCall& call, cudaStream_t stream) {
   const std::int64_t members = channel.members;
   switch (call.kind) {
     case OpKind::all_gather: {
       const Elements part = elements_of(call.dtype, div_exact(call.elements, members), false);
-      return ncclAllGather(call.input, call.output, part.count, part.type, channel.comm, stream);
+      NCCL_CHECK(ncclAllGather(call.input, call.output, part.count, part.type, channel.comm, stream));
+      return;
     }
     case OpKind::reduce_scatter: {
       const Elements part = elements_of(call.dtype, div_exact(call.elements, members), true);
-      return ncclReduceScatter(call.input, call.output, part.count, part.type, reduction_of(call.reduction), channel.comm, stream);
+      NCCL_CHECK(ncclReduceScatter(call.input, call.output, part.count, part.type, reduction_of(call.reduction), channel.comm,
+                                   stream));
+      return;
     }
     case OpKind::all_reduce: {
       const Elements all = elements_of(call.dtype, call.elements, true);
-      return ncclAllReduce(call.input, call.output, all.count, all.type, reduction_of(call.reduction), channel.comm, stream);
+      NCCL_CHECK(ncclAllReduce(call.input, call.output, all.count, all.type, reduction_of(call.reduction), channel.comm, stream));
+      return;
     }
-    case OpKind::send:
-    case OpKind::receive: {
-      CHECK(members == 2 && channel.place == (call.kind == OpKind::send ? 0 : 1)) << "a channel is {source, destination}";
+    case OpKind::send: {
+      CHECK(members == 2 && channel.place == 0) << "a channel is {source, destination}";
       const Elements all = elements_of(call.dtype, call.elements, false);
-      return call.kind == OpKind::send ? ncclSend(call.input, all.count, all.type, 1, channel.comm, stream)
-                                       : ncclRecv(call.output, all.count, all.type, 0, channel.comm, stream);
+      NCCL_CHECK(ncclSend(call.input, all.count, all.type, 1, channel.comm, stream));
+      return;
     }
-    default: break;
+    case OpKind::receive: {
+      CHECK(members == 2 && channel.place == 1) << "a channel is {source, destination}";
+      const Elements all = elements_of(call.dtype, call.elements, false);
+      NCCL_CHECK(ncclRecv(call.output, all.count, all.type, 0, channel.comm, stream));
+      return;
+    }
+    default: CHECK(false) << name_of(call.kind) << " is not communication";
   }
-  CHECK(false) << name_of(call.kind) << " is not communication";
-  return ncclInvalidUsage;
 }
 
 void NcclWorld::launch(int rank, std::uint32_t group, const CollectiveCall& call, cudaStream_t stream) {
@@ -132,7 +139,7 @@ void NcclWorld::launch(int rank, std::uint32_t group, const CollectiveCall& call
   const std::lock_guard lock(self.mutex);
   if (self.aborted) throw Error(Error::Kind::run, fmt::format("rank {}: communication was ended because a peer failed", rank));
   CHECK(group < self.channels.size() && self.channels[group].comm) << "rank " << rank << " is not in group " << group;
-  NCCL_CHECK(start(self.channels[group], call, stream));
+  start(self.channels[group], call, stream);
 }
 
 void NcclWorld::check(int rank) {

@@ -56,7 +56,7 @@ class NcclWorld {
   };
 
   ncclUniqueId id_of(const Group& group);
-  static ncclResult_t start(const Channel& channel, const CollectiveCall& call, cudaStream_t stream);
+  static void start(const Channel& channel, const CollectiveCall& call, cudaStream_t stream);
 
   std::mutex mutex_;
   std::vector<std::pair<Group, ncclUniqueId>> ids_;

@@ -1,5 +1,5 @@
 // Device cuda as the rest of the engine sees it: no header of CUDA, one implementation where the toolkit was found
-// (cuda_device.cpp), one that says that it was not (unavailable.cpp).
+// (cuda_device.cpp), one that says that it was not (unavailable/).
 #pragma once
 
 #include <cstddef>

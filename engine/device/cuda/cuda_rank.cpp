@@ -43,7 +43,6 @@ class Range {
 
 CudaRank::CudaRank(const Program& program, GemmAlgorithms& algorithms, const Options& options)
     : program_(program), options_(options), compute_(algorithms, options.gemm_workspace) {
-  CUDA_CHECK(cudaGetDevice(&gpu_));
   lay_out_memory();
   std::array<bool, kStreams> used{};
   used[static_cast<std::size_t>(StreamKind::compute)] = true;
@@ -76,8 +75,6 @@ CudaRank::CudaRank(const Program& program, GemmAlgorithms& algorithms, const Opt
   CUDA_CHECK(cudaStreamSynchronize(compute_stream()));
   host_.emplace(arenas_);
 }
-
-CudaRank::~CudaRank() { cudaSetDevice(gpu_); }
 
 void CudaRank::lay_out_memory() {
   std::array<std::size_t, kStreams> workspace{};

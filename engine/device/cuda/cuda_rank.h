@@ -28,7 +28,6 @@ class CudaRank final : public RankMemory {
   /// Allocates memory on the current GPU, zeroes what lives longer than a step, and gets every product ready. The Program must
   /// outlive the rank. Throws on operands outside their buffers and on buffers outside their arenas.
   CudaRank(const Program& program, GemmAlgorithms& algorithms, const Options& options);
-  ~CudaRank() override;
 
   const Program& program() const override { return program_; }
   std::span<std::byte> bytes(const Operand& operand) override;
@@ -64,7 +63,6 @@ class CudaRank final : public RankMemory {
 
   const Program& program_;
   const Options options_;
-  int gpu_ = 0;
   Compute compute_;
   DeviceMemory pool_;
   std::array<std::span<std::byte>, kPurposes> arenas_;
