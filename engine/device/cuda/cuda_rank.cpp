@@ -90,6 +90,7 @@ void CudaRank::lay_out_memory() {
   for (std::size_t i = 0; i < workspace_at.size(); ++i) workspace_at[i] = place(workspace[i]);
   pool_ = make_device_memory(std::max<std::size_t>(total, 1));
   auto* const base = static_cast<std::byte*>(pool_.get());
+  whole_ = {base, total};
   for (std::size_t i = 0; i < arena_at.size(); ++i) arenas_[i] = {base + arena_at[i], program_.arena_bytes[i]};
   for (std::size_t i = 0; i < workspace_at.size(); ++i) workspaces_[i] = {base + workspace_at[i], workspace[i]};
 

@@ -44,8 +44,10 @@ class CudaRank final : public RankMemory {
   /// collective is its start: the moment its stream reached it.
   const Timeline& timeline() const { return timeline_; }
 
-  /// Device address of an arena's first byte, for tests.
+  // Device addresses, for tests.
+  std::span<std::byte> pool() const { return whole_; }
   std::span<std::byte> arena(Purpose purpose) const { return arenas_[static_cast<std::size_t>(purpose)]; }
+  std::span<std::byte> workspace(StreamKind kind) const { return workspaces_[static_cast<std::size_t>(kind)]; }
 
  private:
   void lay_out_memory();
@@ -65,6 +67,7 @@ class CudaRank final : public RankMemory {
   const Options options_;
   Compute compute_;
   DeviceMemory pool_;
+  std::span<std::byte> whole_;
   std::array<std::span<std::byte>, kPurposes> arenas_;
   std::array<std::span<std::byte>, kStreams> workspaces_;
   std::vector<std::span<std::byte>> operands_;  // device addresses, by operand of the Program

@@ -34,7 +34,7 @@ class Binary : public testing::Test {
     Launch result;
     result.arguments = arguments;
     result.folder = folder_.path();
-    result.environment = {"BENCHSUITE_ROOT=" + root()};
+    result.environment = {"BENCHSUITE_ROOT=" + root(), "CUDA_VISIBLE_DEVICES="};  // no GPU, wherever the test runs
     return result;
   }
   Finished call(const std::vector<std::string>& arguments) const { return run_program(launch(arguments)); }
@@ -161,6 +161,15 @@ TEST_F(Binary, ExitFiveWhenEverythingIsSkipped) {
   EXPECT_EQ(result("cuda")["cases"][0]["status"], "SKIP");
   EXPECT_NE(result("cuda")["cases"][0]["reason"], "");
   EXPECT_EQ(result("cuda")["cases"][0]["reason_code"], "NO_GPU");
+}
+
+TEST_F(Binary, WithoutAGpuOneLineSaysWhatIsMissing) {
+  const Finished run = call({"conform", "--device", "cuda"});
+  EXPECT_EQ(run.exit_code, 5);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(lines(run.err), 1u) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("benchsuite: device cuda: "));
+  EXPECT_EQ(call({"conform", "--device", "sim"}).exit_code, 2);
 }
 
 TEST_F(Binary, Exit124AtTheTimeLimit) {

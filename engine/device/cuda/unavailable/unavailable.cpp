@@ -1,11 +1,11 @@
-// Device cuda of a build without the CUDA toolkit.
+// Device cuda of a build without it.
 #include "engine/core/error.h"
 #include "engine/device/cuda/cuda_device.h"
 
 namespace benchsuite::cuda {
 
 std::string why_unavailable(int) {
-  return "device cuda: this build has no CUDA; install the CUDA toolkit with NCCL and build again";
+  return "device cuda: there was no NVIDIA driver, or no CUDA toolkit with NCCL, where this program was built; build it where both are";
 }
 
 void run_ranks(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>&, int, const Options&,
