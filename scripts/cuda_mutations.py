@@ -3,10 +3,8 @@
 Each row: name, file, what is there, what takes its place, and the tests that look first (program below tests/, filter).
 """
 KERNELS = "cuda_emulator/test_engine_device_cuda_kernels"
-DEVICE = "cuda_emulator/test_cuda_device"
-PROGRAMS = [KERNELS, DEVICE]
+PROGRAMS = [KERNELS]
 FOLDER = "engine/device/cuda/kernels/"
-EXECUTOR = "engine/device/cuda/"
 
 MUTATIONS = [
     ("a wide load reads past the end of a row", FOLDER + "vectors.h",
@@ -58,34 +56,4 @@ MUTATIONS = [
     ("a tensor's last chunk is not launched", FOLDER + "chunks.h",
      "narrow<unsigned>(before + div_ceil(elements, kChunk));", "narrow<unsigned>(before + 1);",
      KERNELS, "*Elementwise.Pack*:*GradientNorm.*"),
-    ("a result is not announced to the streams that wait for it", EXECUTOR + "cuda_rank.cpp",
-     "  if (done_[id]) CUDA_CHECK(cudaEventRecord(done_[id].get(), on));\n", "",
-     DEVICE, "*Training.*tp2_sp*"),
-    ("streams do not wait for the start of the step", EXECUTOR + "cuda_rank.cpp",
-     "    if (streams_[kind]) CUDA_CHECK(cudaStreamWaitEvent(streams_[kind].get(), fork_.get(), 0));\n", "",
-     DEVICE, "*Training.*tp2_sp*"),
-    ("the step ends before its other streams do", EXECUTOR + "cuda_rank.cpp",
-     "    CUDA_CHECK(cudaStreamWaitEvent(compute_stream(), ends_[kind].get(), 0));\n", "",
-     DEVICE, "*Training.*tp2_sp*"),
-    ("arenas overlap", EXECUTOR + "cuda_rank.cpp",
-     "total + round_up(bytes, kAlignment)", "total + round_up(bytes / 2, kAlignment)",
-     DEVICE, "Executor.*"),
-    ("an operand's offset in its buffer is forgotten", EXECUTOR + "cuda_rank.cpp",
-     "arena.subspan(buffer.offset + operand.offset, operand.bytes)", "arena.subspan(buffer.offset, operand.bytes)",
-     DEVICE, "*Training.Fp32*"),
-    ("matrices of fused attention overlap in the workspace", EXECUTOR + "attention.cpp",
-     "    free += aligned(heads.score_elements() * size_of(of));\n", "    free += aligned(heads.score_elements() * size_of(of) / 2);\n",
-     DEVICE, "*Training.Fp32*flash"),
-    ("keys are read where the last query lies", EXECUTOR + "attention.cpp",
-     "return {h_.served * h_.d, qkv_row(), group()};", "return {(h_.served - 1) * h_.d, qkv_row(), group()};",
-     DEVICE, "*Training.Fp32*"),
-    ("a product's second factor is transposed as the first", EXECUTOR + "gemm.cpp",
-     "first = s.transpose_b ? CUBLAS_OP_T", "first = s.transpose_a ? CUBLAS_OP_T",
-     DEVICE, "*Gemms.*"),
-    ("weight gradients overwrite each other", EXECUTOR + "gemm.cpp",
-     "const float beta = call.shape.accumulate ? 1 : 0;", "const float beta = 0;",
-     DEVICE, "*Gemms.*:*Training.Fp32*"),
-    ("results stay on the device", EXECUTOR + "host_mirror.cpp",
-     "  if (outputs.device.empty()) return;\n", "  if (!outputs.device.empty()) return;\n",
-     DEVICE, "*Training.Fp32*"),
 ]
