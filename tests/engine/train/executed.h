@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/threads/thread_world.h"
+#include "engine/device/cpu/run_ranks.h"
 #include "engine/train/cpu_host.h"
 #include "engine/train/cpu_training.h"
 

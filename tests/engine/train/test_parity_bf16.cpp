@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "engine/core/bf16.h"
+#include "engine/device/cpu/run_ranks.h"
 #include "tests/engine/train/parity.h"
 
 namespace benchsuite {
