@@ -118,6 +118,17 @@ void NcclWorld::start(const Channel& channel, const CollectiveCall& call, cudaSt
       NCCL_CHECK(ncclAllReduce(call.input, call.output, all.count, all.type, reduction_of(call.reduction), channel.comm, stream));
       return;
     }
+    case OpKind::shift: {
+      CHECK(call.distance > 0) << "a shift by " << call.distance;
+      const Elements all = elements_of(call.dtype, call.elements, false);
+      const int step = static_cast<int>(call.distance % members);
+      const int to = (channel.place + step) % channel.members, from = (channel.place + channel.members - step) % channel.members;
+      NCCL_CHECK(ncclGroupStart());  // both at once: everybody sends and receives
+      NCCL_CHECK(ncclSend(call.input, all.count, all.type, to, channel.comm, stream));
+      NCCL_CHECK(ncclRecv(call.output, all.count, all.type, from, channel.comm, stream));
+      NCCL_CHECK(ncclGroupEnd());
+      return;
+    }
     case OpKind::send: {
       CHECK(members == 2 && channel.place == 0) << "a channel is {source, destination}";
       const Elements all = elements_of(call.dtype, call.elements, false);

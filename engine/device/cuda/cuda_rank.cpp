@@ -221,7 +221,7 @@ CollectiveCall CudaRank::collective_of(OpId id) const {
         << name_of(shape.dtype);
     return call.operands[index].data();
   };
-  CollectiveCall out{op.kind, shape.dtype, shape.reduction, elements, nullptr, nullptr, id};
+  CollectiveCall out{.kind = op.kind, .dtype = shape.dtype, .reduction = shape.reduction, .elements = elements, .op = id};
   switch (op.kind) {
     case OpKind::all_gather:
       out.input = part(0, div_exact(elements, members));
@@ -231,6 +231,11 @@ CollectiveCall CudaRank::collective_of(OpId id) const {
       out.input = part(0, elements);
       out.output = part(1, div_exact(elements, members));
       out.reduction = Reduction::sum;  // the op table's only one
+      break;
+    case OpKind::shift:
+      out.input = part(0, elements);
+      out.output = part(1, elements);
+      out.distance = shape.dims[1];
       break;
     case OpKind::all_reduce: out.input = out.output = part(0, elements); break;
     case OpKind::send: out.input = part(0, elements); break;

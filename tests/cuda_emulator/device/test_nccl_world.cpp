@@ -54,6 +54,7 @@ struct Sent {
   Reduction reduction;
   std::uint32_t group;
   std::int64_t elements, input, output;  ///< elements: of the call, of what goes in, of what comes out
+  std::int64_t distance = 0;             ///< of a shift
 };
 
 /// What rank's element i holds.
@@ -77,8 +78,9 @@ std::vector<float> run(const Sent& sent, int of_rank) {
     const bool in_place = sent.kind == OpKind::all_reduce;
     const bool sends = sent.kind != OpKind::send || rank == group.ranks[0];
     world.launch(rank, sent.group,
-                 {sends ? sent.kind : OpKind::receive, sent.dtype, sent.reduction, sent.elements, static_cast<std::byte*>(in.get()),
-                  static_cast<std::byte*>(in_place ? in.get() : out.get()), 0},
+                 {.kind = sends ? sent.kind : OpKind::receive, .dtype = sent.dtype, .reduction = sent.reduction,
+                  .elements = sent.elements, .input = static_cast<std::byte*>(in.get()),
+                  .output = static_cast<std::byte*>(in_place ? in.get() : out.get()), .distance = sent.distance},
                  stream);
     CUDA_CHECK(cudaMemcpyAsync(host.data(), in_place ? in.get() : out.get(), host.size(), cudaMemcpyDeviceToHost, stream));
     CUDA_CHECK(cudaStreamSynchronize(stream));
@@ -116,13 +118,18 @@ TEST(NcclWorld, ASendReachesTheOtherEndOfItsChannel) {
   EXPECT_EQ(run({OpKind::send, DType::bf16, Reduction::none, 2, 3, 3, 3}, 1), (std::vector<float>{40, 41, 42}));
 }
 
+TEST(NcclWorld, AShiftGoesAroundTheGroup) {
+  EXPECT_EQ(run({OpKind::shift, DType::bf16, Reduction::none, 0, 2, 2, 2, 1}, 0), (std::vector<float>{40, 41}));
+  EXPECT_EQ(run({OpKind::shift, DType::fp32, Reduction::none, 0, 2, 2, 2, 3}, 0), (std::vector<float>{20, 21}));
+}
+
 TEST(NcclWorld, WhatCannotBeIsRefused) {
   const auto refused = [](std::uint32_t group, OpKind kind, DType type, Reduction reduction, std::int64_t elements) {
     return on_four_ranks([&](int rank, NcclWorld& world, cudaStream_t stream) {
       if (rank != 0) return;
       const DeviceMemory memory = make_device_memory(64);
       auto* const bytes = static_cast<std::byte*>(memory.get());
-      world.launch(rank, group, {kind, type, reduction, elements, bytes, bytes, 0}, stream);
+      world.launch(rank, group, {.kind = kind, .dtype = type, .reduction = reduction, .elements = elements, .input = bytes, .output = bytes}, stream);
     });
   };
   using ::testing::HasSubstr;
@@ -140,7 +147,7 @@ TEST(NcclWorld, AnEndedWorldRefusesWork) {
   EXPECT_THAT(on_four_ranks([&](int rank, NcclWorld& world, cudaStream_t stream) {
                 if (rank != 0) return;
                 world.abort();
-                world.launch(rank, 0, {OpKind::all_reduce, DType::fp32, Reduction::sum, 1, nullptr, nullptr, 0}, stream);
+                world.launch(rank, 0, {.kind = OpKind::all_reduce, .dtype = DType::fp32, .reduction = Reduction::sum, .elements = 1}, stream);
               }),
               ::testing::HasSubstr("ended because a peer failed"));
 }
