@@ -102,6 +102,7 @@ class ShardedParameters : public ParameterStore {
   ShardedParameters(ModelContext& context, std::vector<Bucket>& buckets, const UseOrder& order)
       : context_(context), buckets_(buckets), order_(order), config_(context.stack.sharded_parameters) {
     shards_.resize(buckets_.size());
+    ahead_.resize(buckets_.size());
     next_use_.resize(order_.size());
     for (Bucket& bucket : buckets_) {
       if (bucket.values_in) continue;
@@ -123,6 +124,7 @@ class ShardedParameters : public ParameterStore {
         << "parameters are used in another order than recorded";
     ++position_;
     if (!bucket.persistent && !bucket.values.valid()) gather_bucket(bucket);
+    if (std::exchange(ahead_[index(bucket)], std::uint8_t{0}) != 0) ahead_elements_ -= bucket.elements;
     prefetch();
   }
 
@@ -200,16 +202,19 @@ class ShardedParameters : public ParameterStore {
     live_elements_ -= bucket.elements;
   }
 
-  /// Gathers what the uses after this one need, until enough is on its way or too much is live.
+  /// Gathers what the uses after this one need, until enough is on its way or too much is live. DeepSpeed counts anew at every use
+  /// (fetch_sub_module), FSDP what is gathered and not yet used.
   void prefetch() {
     horizon_ = std::max(horizon_, position_);
-    std::int64_t fetched = 0;
+    std::int64_t fetched = config_.unit == ShardedParameterConfig::Unit::layer ? ahead_elements_ : 0;
     while (horizon_ < order_.size() && fetched < config_.prefetch_elements) {
       Bucket& next = buckets_[order_[horizon_]];
       if (!next.persistent && !next.values.valid()) {
         if (live_elements_ + next.elements > config_.max_live_elements) return;
         gather_bucket(next);
         fetched += next.elements;
+        ahead_elements_ += next.elements;
+        ahead_[order_[horizon_]] = 1;
       }
       ++horizon_;
     }
@@ -225,6 +230,8 @@ class ShardedParameters : public ParameterStore {
   std::size_t position_ = 0;              // uses begun
   std::size_t horizon_ = 0;               // uses whose values were asked for
   std::int64_t live_elements_ = 0;
+  std::vector<std::uint8_t> ahead_;       // by bucket: gathered and not yet used
+  std::int64_t ahead_elements_ = 0;       // sum over them
 };
 
 }  // namespace

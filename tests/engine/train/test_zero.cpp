@@ -1,6 +1,7 @@
 // ZeRO changes where parameters, gradients and optimizer state live, and nothing else.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -25,6 +26,13 @@ TrainConfig tiny() {
       .prefetch_elements = 6000, .max_live_elements = 30000, .max_reuse_distance = 5000, .persistence_threshold = 64};
   return config;
 }
+
+/// FSDP2 with reshard_after_forward: whole layers, the next unit prefetched, everything released after use.
+constexpr ShardedParameterConfig kFsdp2{.unit = ShardedParameterConfig::Unit::layer,
+                                        .prefetch_elements = 1,
+                                        .max_live_elements = 1'000'000'000'000,
+                                        .max_reuse_distance = 0,
+                                        .persistence_threshold = 0};
 
 CpuTrainingResult train(TrainConfig config, int stage) {
   config.layout.zero_stage = stage;
@@ -74,6 +82,7 @@ const Change kChanges[] = {
            .prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0, .persistence_threshold = 0};
      }},
     {"defaults", [](auto& c) { c.stack.sharded_parameters = {}; }},
+    {"fsdp2", [](auto& c) { c.stack.overlaps_gradient_reduction = true, c.stack.sharded_parameters = kFsdp2; }},
 };
 
 class Zero : public testing::TestWithParam<Change> {};
@@ -159,6 +168,109 @@ TEST(ZeroVolume, KeptParametersAreNotGatheredTwice) {
   config.stack.sharded_parameters.persistence_threshold = 0;
   const double once = 0.5 * 4 * static_cast<double>(rank_parameters(config.model, config.layout, 0).total());
   EXPECT_EQ(sent_bytes(record_step(config, 0).program, OpKind::all_gather, StreamKind::parameters), once);
+}
+
+/// A buffer of gathered parameters: when its values come, which ops read them.
+struct Gathered {
+  OpId gather = kNone, first_use = kNone;
+  std::int32_t layer = -1;
+  Phase phase{};
+  OpId alloc_at = 0, free_at = 0;
+  std::int64_t elements = 0;
+};
+
+std::vector<Gathered> gathered_parameters(const Program& program) {
+  std::map<BufferId, Gathered> found;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    const Op& op = program.ops[id];
+    for (const Operand& operand : program.operands_of(op)) {
+      const Buffer& buffer = program.buffers[operand.buffer];
+      if (program.terms[buffer.term] != "gathered parameters") continue;
+      Gathered& values = found[operand.buffer];
+      values.alloc_at = buffer.alloc_at, values.free_at = buffer.free_at;
+      values.elements = static_cast<std::int64_t>(buffer.bytes) / size_of(buffer.dtype);
+      if (is_communication(op.kind)) {
+        values.gather = id;
+      } else if (values.first_use == kNone) {
+        values.first_use = id, values.layer = op.layer, values.phase = op.phase;
+      }
+    }
+  }
+  std::vector<Gathered> list;
+  for (const auto& [buffer, values] : found) {
+    if (values.first_use != kNone) list.push_back(values);  // the embedding's backward reads no values
+  }
+  std::sort(list.begin(), list.end(), [](const Gathered& a, const Gathered& b) { return a.first_use < b.first_use; });
+  return list;
+}
+
+// PyTorch, fully_shard: a layer is gathered before its forward and again before its backward, one layer ahead of use.
+TEST(ZeroPrefetch, Fsdp2GathersTheNextLayerBehindTheCurrentOne) {
+  TrainConfig config = unpadded(3);
+  config.stack.sharded_parameters = kFsdp2;
+  const std::vector<Gathered> gathers = gathered_parameters(record_step(config, 0).program);
+  std::map<std::pair<std::int32_t, Phase>, std::int64_t> times;
+  int checked = 0;
+  for (std::size_t k = 0; k < gathers.size(); ++k) {
+    ++times[{gathers[k].layer, gathers[k].phase}];
+    if (k < 2 || gathers[k].layer < 0 || gathers[k - 1].layer < 0) continue;  // the ends are two units that are used at once
+    EXPECT_LT(gathers[k].gather, gathers[k - 1].first_use) << "use " << k << " is not gathered while the one before computes";
+    if (gathers[k - 2].layer < 0) continue;
+    EXPECT_GT(gathers[k].gather, gathers[k - 2].first_use) << "use " << k << " is gathered two uses ahead";
+    ++checked;
+  }
+  EXPECT_EQ(checked, 4 * 2 * 2) << "four micro-batches, forward and backward, the third and the fourth layer of each";
+  const std::int64_t m = config.layout.micro_batches();
+  for (std::int32_t layer = 0; layer < config.model.layers; ++layer) {
+    EXPECT_EQ((times[{layer, Phase::forward}]), m) << layer;
+    EXPECT_EQ((times[{layer, Phase::backward}]), m) << layer;
+  }
+}
+
+// DeepSpeed's stage3_max_live_parameters: no prefetch beyond it; without it everything comes early.
+TEST(ZeroPrefetch, StopsAtTheMostLiveParameters) {
+  const auto most_live = [](std::int64_t limit) {
+    TrainConfig config = tiny();
+    config.layout.zero_stage = 3;
+    config.stack.sharded_parameters = {.prefetch_elements = 1'000'000, .max_live_elements = limit, .max_reuse_distance = 0,
+                                       .persistence_threshold = 0};
+    const Program program = record_step(config, 0).program;
+    const std::vector<Gathered> gathers = gathered_parameters(program);
+    std::int64_t most = 0;
+    for (OpId id = 0; id < program.ops.size(); ++id) {
+      std::int64_t live = 0;
+      for (const Gathered& values : gathers) live += values.alloc_at <= id && id < values.free_at ? values.elements : 0;
+      most = std::max(most, live);
+    }
+    return most;
+  };
+  // A use of its own is never refused; the largest are 512 x 32 words beside 16 x 32 positions.
+  EXPECT_LE(most_live(20'000), 20'000);
+  EXPECT_GT(most_live(20'000), 512 * 32);
+  EXPECT_GT(most_live(1'000'000'000), 40'000);
+}
+
+// DeepSpeed's stage3_param_persistence_threshold: what is that small is gathered once, after its update.
+TEST(ZeroPrefetch, PersistentParametersAreGatheredOnceAStep) {
+  TrainConfig config = tiny();
+  config.layout.zero_stage = 3;
+  config.stack.sharded_parameters = {.prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0,
+                                     .persistence_threshold = 128};
+  const Program program = record_step(config, 0).program;
+  // Norms and biases: h = 32 up to f = 128 elements; 4 layers of (4 h + 3 h + h + f + h) and the final norm.
+  const std::int64_t small = 4 * (4 * 32 + 3 * 32 + 32 + 128 + 32) + 2 * 32;
+  std::int64_t kept = 0, published = 0;
+  for (const Buffer& buffer : program.buffers) {
+    if (program.terms[buffer.term] == "parameters") kept += static_cast<std::int64_t>(buffer.bytes) / size_of(buffer.dtype);
+  }
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::all_gather || op.phase != Phase::parameter_gather) continue;
+    const BufferId into = program.operands_of(op)[1].buffer;
+    published += program.terms[program.buffers[into].term] == "parameters" ? program.shape_of(op).dims[0] : 0;
+  }
+  EXPECT_GE(kept, small);
+  EXPECT_LE(kept, small + 25 * 63 + 127) << "25 vectors start at multiples of 64 elements, the bucket ends at one of 128";
+  EXPECT_EQ(published, kept);
 }
 
 // Rajbhandari et al. 2020, figure 1: what d replicas save, in bytes per parameter (fp32 here: parameters 4, gradients 4,
