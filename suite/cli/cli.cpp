@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "suite/accuracy/verb_accuracy.h"
 #include "suite/cli/review.h"
 #include "suite/cli/verbs.h"
 #include "suite/conform/verb_conform.h"
@@ -31,6 +32,7 @@ struct Requests {
   ValidateRequest validate;
   HardwareRequests hardware;
   ConformRequest conform;
+  AccuracyRequest accuracy;
   std::vector<std::string> injections;
   ReviewRequests review;
   std::string device = "sim", progress = "auto";
@@ -253,6 +255,7 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
   if (const auto code = dispatch_hardware(app, requests.hardware)) return *code;
   if (const auto code = dispatch_conform(app, requests.conform, cuda, signal)) return *code;
+  if (const auto code = dispatch_accuracy(app, requests.accuracy, signal)) return *code;
   if (const auto code = dispatch_train(app, requests.train, signal)) return *code;
   check_formats(requests.run.formats, false);
   read_injections(requests.injections, requests.run.options.injection);
@@ -299,6 +302,7 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
   define_review(app, requests.review);
   define_hardware(app, requests.hardware);
   define_conform(app, requests.conform);
+  define_accuracy(app, requests.accuracy);
   define_train(app, requests.train);
 
   try {

@@ -1,0 +1,111 @@
+// How far the simulated device is from published training-step measurements, row by row.
+//
+// Every row of the selection is in the report: mapped and simulated, or with the reason why not. Equal configurations are
+// simulated once. Comparison is on iteration time (a rate is turned into it); errors are 100 (predicted / published - 1).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "suite/accuracy/map_row.h"
+#include "suite/accuracy/steady_state.h"
+
+namespace benchsuite {
+
+struct Prediction {
+  double iteration_s = 0;  ///< 0 for rows of memory or of one layer
+  double tokens_per_s_per_gpu = 0, model_tflops_per_gpu = 0;
+  std::optional<double> mfu, hfu;
+  double peak_memory_gib = 0;
+  bool fits = true;
+  double layer_forward_s = 0, layer_backward_s = 0;  ///< rows of one layer
+  double activation_gib = 0;                         ///< saved activations of the first stage
+  std::string samples;                               ///< what was simulated, steady_state.h
+};
+
+struct RowResult {
+  std::string id, source, set;
+  RowKind kind{};
+  bool verified = true;
+  bool mapped = false;
+  std::string reason;
+  std::string stack, hardware;
+  ModelConfig model;
+  Layout layout;
+  std::vector<std::string> assumptions;
+  Published published;
+  std::optional<Prediction> predicted;
+  std::optional<double> error_pct;  ///< of the time: iteration, or layer forward + backward; null where neither is published
+  std::optional<double> forward_error_pct, backward_error_pct;  ///< rows of one layer
+  std::optional<double> memory_error_pct;                       ///< peak or saved activations
+  std::optional<std::pair<double, double>> interval;            ///< seconds of the same time as error_pct
+  std::string dominant;
+
+  /// Rows that differ in replicas, batch and GPUs alone are one configuration of a source.
+  std::string configuration() const;
+};
+
+struct Score {
+  std::string name;  ///< of a source or a set
+  std::size_t rows = 0, mapped = 0, compared = 0;
+  double mean_abs_pct = 0, max_abs_pct = 0, bias_pct = 0;
+  std::string worst;                        ///< id of the worst row
+  std::optional<double> rank_correlation;   ///< Spearman inside groups of equal model, sequence and GPUs, mean by rows
+  std::size_t rank_groups = 0;              ///< 0: pooled, since no group has three rows
+  std::optional<double> interval_coverage;  ///< share of compared rows whose published time lies in its interval
+  std::optional<double> interval_half_width_pct;  ///< median, of the published time
+  std::optional<double> share_of_draws;     ///< of the ensemble's draws that meet the set's target mean
+  std::size_t configurations = 0;
+  double configuration_mean_abs_pct = 0, configuration_max_abs_pct = 0;  ///< errors averaged by configuration first
+  std::optional<double> target_mean_pct, target_max_pct;
+  std::size_t memory_rows = 0;         ///< rows that say out of memory, or ran
+  double memory_right = 0;             ///< share predicted right
+  std::size_t false_fits = 0, false_ooms = 0;
+};
+
+struct AblationRow {
+  std::string effect, set;
+  std::size_t rows = 0;
+  double base_mean_abs_pct = 0, base_bias_pct = 0;
+  double mean_abs_pct = 0, bias_pct = 0;
+  double step_change_pct = 0;  ///< mean change of the predicted time
+};
+
+struct AccuracyReport {
+  std::vector<RowResult> rows;
+  std::vector<Score> sources, sets;
+  std::vector<AblationRow> ablation;
+  std::string selection;     ///< --source as given
+  int draws = 0;
+  bool unstated_drawn = false;
+  std::uint64_t seed = 0;
+  double seconds = 0;
+  std::size_t simulated = 0;  ///< distinct configurations
+};
+
+struct AccuracyOptions {
+  std::vector<std::string> files;  ///< empty: expected/published of the root
+  std::string source;              ///< glob or part of source, set or id; empty: all
+  int draws = 32;
+  bool draw_unstated = false;
+  std::uint64_t seed = 1;
+  bool ablate = false;
+  int threads = 2;
+};
+
+/// Called with the number of finished rows and of all.
+using AccuracyProgress = std::function<void(std::size_t, std::size_t)>;
+
+/// Throws Error (config) for a file that isn't there or is no table of rows, (run) when `signal` is set while it runs.
+AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgress& progress,
+                            const std::atomic<int>& signal);
+
+/// Scores of `rows` by source and by set, in the order of first appearance.
+std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, const SourceRules& rules);
+
+}  // namespace benchsuite

@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include "suite/accuracy/accuracy_render.h"
+#include "suite/report/format.h"
+
+namespace benchsuite {
+
+namespace {
+
+std::string number(const std::optional<double>& value, int decimals) {
+  return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
+}
+std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.0f} %", 100 * *value) : "–"; }
+
+}  // namespace
+
+std::string accuracy_markdown(const AccuracyReport& report) {
+  std::string text =
+      "| set | rows | compared | mean % | target | max % | bias % | by configuration | rank | coverage | half-width % | draws that "
+      "meet it | memory right |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const Score& score : report.sets) {
+    const bool any = score.compared > 0;
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
+                        score.rows, score.compared, any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–",
+                        number(score.target_mean_pct, 0), any ? fmt::format("{:.1f}", score.max_abs_pct) : "–",
+                        any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
+                        any ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
+                        number(score.rank_correlation, 2), share(score.interval_coverage), number(score.interval_half_width_pct, 1),
+                        share(score.share_of_draws),
+                        score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
+  }
+  text += "\n| rows not mapped | reason | one of them |\n|---|---|---|\n";
+  for (const UnmappedReason& reason : unmapped_reasons(report)) {
+    text += fmt::format("| {} | {} | {} |\n", reason.rows, markdown_escape(reason.reason), markdown_escape(reason.example));
+  }
+  if (!report.ablation.empty()) {
+    text += "\n| change | set | rows | step | mean % | bias % | mean before | bias before |\n|---|---|---|---|---|---|---|---|\n";
+    for (const AblationRow& row : report.ablation) {
+      text += fmt::format("| {} | {} | {} | {:+.1f} % | {:.1f} | {:+.1f} | {:.1f} | {:+.1f} |\n", row.effect, markdown_escape(row.set),
+                          row.rows, row.step_change_pct, row.mean_abs_pct, row.bias_pct, row.base_mean_abs_pct, row.base_bias_pct);
+    }
+  }
+  return text;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,31 @@
+// Renderings of an AccuracyReport.
+#pragma once
+
+#include <string>
+
+#include "suite/accuracy/accuracy.h"
+
+namespace benchsuite {
+
+/// {"rows": [{"id", "mapped", "reason", "published", "predicted", "error_pct", "interval", "dominant", ...}],
+///  "sources": [{"source", "rows", "mean_abs_pct", "max_abs_pct", "bias_pct", "rank_correlation", "interval_coverage", ...}],
+///  "sets": [...], "ablation": [...]}. Times in seconds, errors in percent; null where there is nothing to say.
+Json to_json(const AccuracyReport& report);
+
+/// Tables for a terminal: sets and sources, reasons of unmapped rows, ablation; with `rows`, every row.
+std::string accuracy_text(const AccuracyReport& report, bool rows);
+
+/// One self-contained page.
+std::string accuracy_html(const AccuracyReport& report);
+
+/// The scores as Markdown tables, for reports/accuracy.md.
+std::string accuracy_markdown(const AccuracyReport& report);
+
+/// What happened to unmapped rows: reason, number of rows, an id; most frequent first.
+struct UnmappedReason {
+  std::string reason, example;
+  std::size_t rows = 0;
+};
+std::vector<UnmappedReason> unmapped_reasons(const AccuracyReport& report);
+
+}  // namespace benchsuite

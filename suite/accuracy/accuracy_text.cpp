@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "suite/accuracy/accuracy_render.h"
+#include "suite/report/format.h"
+#include "suite/report/text_table.h"
+
+namespace benchsuite {
+
+namespace {
+
+std::string percent(const std::optional<double>& value, int decimals = 1) {
+  return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
+}
+std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.0f} %", 100 * *value) : "–"; }
+
+std::string scores_text(const std::vector<Score>& scores, const char* title) {
+  TextTable table({{title, TextTable::left, 44}, {"rows"}, {"used"}, {"mean"}, {"max"}, {"bias"}, {"target"}, {"rank"},
+                   {"cover"}, {"config"}, {"OOM ok"}});
+  for (const Score& score : scores) {
+    const auto of = [&](double value) { return score.compared > 0 ? percent(value) : std::string("–"); };
+    table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
+               of(score.max_abs_pct), of(score.bias_pct), percent(score.target_mean_pct, 0),
+               percent(score.rank_correlation, 2), share(score.interval_coverage), of(score.configuration_mean_abs_pct),
+               score.memory_rows > 0 ? share(score.memory_right) : std::string("–")});
+  }
+  return table.text(2, [](std::string_view header) { return std::string(header); });
+}
+
+std::string rows_text(const AccuracyReport& report) {
+  TextTable table({{"row", TextTable::left, 56}, {"published"}, {"predicted"}, {"error"}, {"interval"}, {"dominant", TextTable::left, 24}});
+  for (const RowResult& row : report.rows) {
+    if (!row.predicted) continue;
+    const bool layer = row.kind == RowKind::layer_time;
+    const double published = layer ? row.published.layer_forward_s + row.published.layer_backward_s : row.published.iteration_s;
+    const double predicted = layer ? row.predicted->layer_forward_s + row.predicted->layer_backward_s : row.predicted->iteration_s;
+    table.add({row.id, published > 0 ? format_seconds(published) : row.published.out_of_memory ? "no memory" : "–",
+               predicted > 0 ? format_seconds(predicted) : row.predicted->fits ? "fits" : "no memory",
+               row.error_pct ? fmt::format("{:+.1f} %", *row.error_pct) : "–",
+               row.interval ? format_seconds(row.interval->first) + " – " + format_seconds(row.interval->second) : "–",
+               row.dominant});
+  }
+  return table.text(2, [](std::string_view header) { return std::string(header); });
+}
+
+}  // namespace
+
+std::vector<UnmappedReason> unmapped_reasons(const AccuracyReport& report) {
+  std::vector<UnmappedReason> reasons;
+  for (const RowResult& row : report.rows) {
+    if (row.mapped) continue;
+    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& known) { return known.reason == row.reason; });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {row.reason, row.id, 0});
+    ++found->rows;
+  }
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.rows > b.rows; });
+  return reasons;
+}
+
+std::string accuracy_text(const AccuracyReport& report, bool rows) {
+  std::string text;
+  if (rows) text += rows_text(report) + "\n";
+  text += scores_text(report.sets, "set") + "\n";
+  text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
+          "  equal model, sequence and GPUs; cover: published times inside their interval; config: mean over configurations\n\n";
+  std::size_t unmapped = 0;
+  TextTable reasons({{"rows"}, {"not mapped because", TextTable::left, 100}});
+  for (const UnmappedReason& reason : unmapped_reasons(report)) {
+    unmapped += reason.rows;
+    reasons.add({std::to_string(reason.rows), one_line(reason.reason)});
+  }
+  if (unmapped > 0) text += reasons.text(2, [](std::string_view header) { return std::string(header); }) + "\n";
+  if (!report.ablation.empty()) {
+    TextTable table({{"effect", TextTable::left, 44}, {"set", TextTable::left, 32}, {"rows"}, {"step"}, {"mean"}, {"bias"}, {"was"}});
+    for (const AblationRow& row : report.ablation) {
+      table.add({row.effect, row.set, std::to_string(row.rows), fmt::format("{:+.1f} %", row.step_change_pct),
+                 percent(row.mean_abs_pct), percent(row.bias_pct), percent(row.base_mean_abs_pct)});
+    }
+    text += table.text(2, [](std::string_view header) { return std::string(header); }) + "\n";
+  }
+  text += fmt::format("{} rows, {} mapped, {} not; {} configurations simulated in {:.1f} s; {} draws{}, seed {}\n",
+                      report.rows.size(), report.rows.size() - unmapped, unmapped, report.simulated, report.seconds, report.draws,
+                      report.unstated_drawn ? " of constants and unstated settings" : " of constants", report.seed);
+  return text;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,354 @@
+#include "suite/accuracy/map_row.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "suite/accuracy/flop_convention.h"
+#include "suite/cases/resolve.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// Stops the mapping of a row.
+struct Unmapped {
+  std::string reason;
+};
+
+/// Words for what the engine's families are called in rows.
+ModelFamily family_of(const PublishedRow& row, std::vector<std::string>& assumptions) {
+  const std::string family = PublishedRow::text(row.model, "family");
+  if (family == "gpt" || family == "llama") return family == "llama" ? ModelFamily::llama : ModelFamily::gpt;
+  static constexpr std::pair<const char*, const char*> kAlike[] = {
+      {"gpt (MPT)", "ALiBi positions cost nothing of their own"},
+      {"bloom", "ALiBi positions cost nothing of their own; the norm of the embedding is left out"},
+      {"opt", "ReLU runs as GELU"}};
+  for (const auto& [name, note] : kAlike) {
+    if (family != name) continue;
+    assumptions.push_back("model family " + family + " runs as gpt: " + note);
+    return ModelFamily::gpt;
+  }
+  if (family == "moe") throw Unmapped{"mixture-of-experts models are not in the engine"};
+  throw Unmapped{family.empty() ? "model.family is not stated" : "model family \"" + family + "\" is not in the engine"};
+}
+
+class Mapper {
+ public:
+  Mapper(const PublishedRow& row, const SourceRule& rule, const std::vector<Setting>& settings, MappedRow& out)
+      : row_(row), rule_(rule), settings_(settings), out_(out) {}
+
+  /// The value of model.* or layout.*: a setting, else what the row states, else the rule's default (noted).
+  Json value(const std::string& dotted) {
+    for (const Setting& setting : settings_) {
+      if (setting.key == dotted) return setting.value;
+    }
+    if (const Json stated = row_value(row_, dotted); !stated.is_null()) return stated;
+    for (const auto& [key, fallback] : rule_.defaults) {
+      if (key != dotted) continue;
+      const std::string note = dotted + " = " + fallback.dump() + " (default of the source)";
+      if (std::find(out_.assumptions.begin(), out_.assumptions.end(), note) == out_.assumptions.end()) {
+        out_.assumptions.push_back(note);
+      }
+      return fallback;
+    }
+    return nullptr;
+  }
+
+  std::int64_t whole(const std::string& dotted) {
+    const Json found = value(dotted);
+    if (found.is_null()) throw Unmapped{dotted + " is not stated"};
+    const Json holder = {{"value", found}};
+    const auto number = PublishedRow::integer(holder, "value");
+    if (!number) throw Unmapped{dotted + " = " + found.dump() + " is no whole number"};
+    return *number;
+  }
+  std::int64_t whole_or(const std::string& dotted, std::int64_t fallback) {
+    return value(dotted).is_null() ? fallback : whole(dotted);
+  }
+
+  void model();
+  void layout();
+  void refuse_what_is_missing() const;
+
+ private:
+  std::int64_t data_parallel(const Layout& layout);
+  void batch(Layout& layout);
+  std::int64_t virtual_stages(const Layout& layout, std::int64_t layers);
+  void recompute(Layout& layout);
+  void precision(Layout& layout);
+
+  const PublishedRow& row_;
+  const SourceRule& rule_;
+  const std::vector<Setting>& settings_;
+  MappedRow& out_;
+};
+
+void Mapper::refuse_what_is_missing() const {
+  const auto has = [&](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
+  const Json& layout = row_.layout;
+  if (has(row_.id, "lora") || has(row_.source, "LoRA")) throw Unmapped{"LoRA trains adapters alone, which the engine doesn't"};
+  if (const std::string schedule = PublishedRow::text(layout, "schedule"); has(schedule, "zb")) {
+    throw Unmapped{"schedule \"" + schedule + "\" is not in the engine"};
+  }
+  if (layout.value("activation_cpu_offload", Json(false)) == Json(true) || layout.contains("offload")) {
+    throw Unmapped{"offloading to the host is not in the engine"};
+  }
+  if (const std::string variant = PublishedRow::text(layout, "variant"); !variant.empty()) {
+    throw Unmapped{"variant \"" + variant + "\" is no feature that a stack describes"};
+  }
+  if (const auto group = PublishedRow::integer(layout, "fsdp_group")) {
+    const auto gpus = PublishedRow::integer(row_.cluster, "gpus");
+    if (gpus && *group != *gpus) {
+      throw Unmapped{fmt::format("sharding over groups of {} of {} ranks is not in the engine", *group, *gpus)};
+    }
+  }
+}
+
+void Mapper::model() {
+  ModelConfig& model = out_.config.model;
+  model.family = family_of(row_, out_.assumptions);
+  if (PublishedRow::integer(row_.model, "experts").value_or(1) > 1) {
+    throw Unmapped{"mixture-of-experts models are not in the engine"};
+  }
+  model.name = PublishedRow::text(row_.model, "name");
+  model.layers = whole("model.layers");
+  model.hidden = whole("model.hidden");
+  model.heads = whole("model.heads");
+  model.kv_heads = whole_or("model.kv_heads", model.heads);
+  model.seq = whole("model.seq");
+  model.vocab = whole("model.vocab");
+  const bool gated = model.family == ModelFamily::llama;
+  model.ffn_hidden = gated ? whole("model.ffn_hidden") : whole_or("model.ffn_hidden", 4 * model.hidden);
+  model.dropout = gated ? 0 : 0.1;
+  if (const Json dropout = value("model.dropout"); dropout.is_number()) model.dropout = dropout.get<double>();
+  if (model.family == ModelFamily::gpt && model.kv_heads != model.heads) {
+    // Rotary positions, no biases, grouped queries, one wide product into the MLP: of the engine's blocks the gated ones
+    // with two thirds of the width have the same weights and products.
+    model.family = ModelFamily::llama;
+    out_.assumptions.push_back(fmt::format(
+        "grouped queries and a plain MLP of width {}: runs as gated MLP of width {}, the same weights and products",
+        model.ffn_hidden, model.ffn_hidden * 2 / 3));
+    model.ffn_hidden = model.ffn_hidden * 2 / 3;
+    model.dropout = 0;
+  }
+}
+
+std::int64_t Mapper::data_parallel(const Layout& layout) {
+  const auto gpus = PublishedRow::integer(row_.cluster, "gpus");
+  const std::int64_t model_ranks = layout.tp * layout.pp * layout.cp;
+  const Json stated = value("layout.dp");
+  if (stated.is_number()) {
+    const std::int64_t dp = whole("layout.dp");
+    if (gpus && dp * model_ranks != *gpus) {
+      throw Unmapped{fmt::format("tp x pp x cp x dp = {} x {} x {} x {} is not the {} GPUs of the cluster", layout.tp,
+                                 layout.pp, layout.cp, dp, *gpus)};
+    }
+    return dp;
+  }
+  if (!gpus) throw Unmapped{"neither layout.dp nor cluster.gpus is stated"};
+  if (*gpus % model_ranks != 0) {
+    throw Unmapped{fmt::format("{} GPUs are no multiple of tp x pp x cp = {}", *gpus, model_ranks)};
+  }
+  return *gpus / model_ranks;
+}
+
+void Mapper::batch(Layout& layout) {
+  const auto rounds = PublishedRow::integer(row_.layout, "num_microbatches");
+  Json micro = row_value(row_, "layout.micro_batch"), global = row_value(row_, "layout.global_batch");
+  const bool drawn = std::any_of(settings_.begin(), settings_.end(), [](const auto& s) { return s.key == "layout.micro_batch"; });
+  if (micro.is_null() && !drawn && global.is_number() && rounds && whole("layout.global_batch") % (*rounds * layout.dp) == 0) {
+    micro = whole("layout.global_batch") / (*rounds * layout.dp);
+  }
+  if (micro.is_null()) micro = value("layout.micro_batch");
+  if (global.is_null() && micro.is_number() && rounds) global = micro.get<std::int64_t>() * *rounds * layout.dp;
+  if (global.is_null()) global = value("layout.global_batch");
+  if (global == Json("micro_batch") && micro.is_number()) global = micro.get<std::int64_t>() * layout.dp;
+  if (micro == Json("all") && global.is_number()) micro = std::max<std::int64_t>(1, global.get<std::int64_t>() / layout.dp);
+  if (!micro.is_number_integer()) throw Unmapped{"layout.micro_batch is not stated"};
+  if (!global.is_number_integer()) throw Unmapped{"layout.global_batch is not stated"};
+  layout.micro_batch = micro.get<std::int64_t>();
+  layout.global_batch = global.get<std::int64_t>();
+}
+
+std::int64_t Mapper::virtual_stages(const Layout& layout, std::int64_t layers) {
+  if (layout.pp == 1) return 1;
+  const Json found = value("layout.vpp");
+  if (found == Json("layers_per_stage")) return layers % layout.pp == 0 ? layers / layout.pp : 1;
+  return found.is_null() ? 1 : whole("layout.vpp");
+}
+
+void Mapper::recompute(Layout& layout) {
+  const Json found = value("layout.recompute");
+  if (found.is_null()) throw Unmapped{"layout.recompute is not stated"};
+  Json written = found;
+  if (const std::string modules = PublishedRow::text(row_.layout, "recompute_modules"); !modules.empty()) {
+    Json list = Json::array();
+    for (std::size_t at = 0; at < modules.size();) {
+      const std::size_t end = std::min(modules.find_first_of("+,", at), modules.size());
+      list.push_back(modules.substr(at, end - at));
+      at = end + 1;
+    }
+    written = {{"granularity", "selective"}, {"modules", list}};
+  }
+  std::vector<Violation> problems;
+  const Json holder = {{"tp", 1}, {"pp", 1}, {"dp", 1}, {"micro_batch", 1}, {"global_batch", 1}, {"recompute", written}};
+  layout.recompute = read_layout(holder, row_.id, "layout", problems).recompute;
+  if (!problems.empty()) throw Unmapped{"layout.recompute = " + written.dump() + " is not in the engine"};
+}
+
+void Mapper::precision(Layout& layout) {
+  const Json found = value("layout.precision");
+  if (found == Json("bf16")) {
+    layout.precision = DType::bf16;
+  } else if (found == Json("fp16") || found == Json("fp16/bf16")) {
+    layout.precision = DType::bf16;
+    out_.assumptions.push_back("fp16 runs as bf16: the same bytes and tensor-core rate");
+  } else if (found == Json("fp8")) {
+    layout.precision = DType::fp8;
+  } else if (found == Json("fp32")) {
+    layout.precision = DType::fp32;
+  } else if (found.is_null()) {
+    throw Unmapped{"layout.precision is not stated"};
+  } else {
+    throw Unmapped{"precision " + found.dump() + " is not in the engine"};
+  }
+}
+
+void Mapper::layout() {
+  Layout& layout = out_.config.layout;
+  layout.tp = whole("layout.tp");
+  layout.pp = whole("layout.pp");
+  layout.cp = whole_or("layout.cp", 1);
+  layout.ep = whole_or("layout.ep", 1);
+  layout.dp = data_parallel(layout);
+  batch(layout);
+  layout.vpp = virtual_stages(layout, out_.config.model.layers);
+  layout.schedule = layout.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  if (const Json sp = value("layout.sequence_parallel"); sp.is_boolean()) {
+    layout.sequence_parallel = sp.get<bool>() && layout.tp > 1;
+  }
+  layout.zero_stage = static_cast<int>(whole_or("layout.zero_stage", 0));
+  if (layout.dp * layout.cp == 1) layout.zero_stage = 0;
+  recompute(layout);
+  precision(layout);
+  const Json attention = value("layout.attention");
+  if (attention == Json("flash")) {
+    layout.attention = AttentionKernel::flash;
+  } else if (attention == Json("unfused")) {
+    layout.attention = AttentionKernel::unfused;
+  } else {
+    throw Unmapped{attention.is_null() ? "layout.attention is not stated"
+                                       : "attention " + attention.dump() + " is not in the engine"};
+  }
+}
+
+/// What the row published, in our units. Conversions name their formula.
+void read_published(const PublishedRow& row, const ModelConfig& model, const Layout& layout, Published& out) {
+  const Json& measured = row.measured;
+  const auto number = [&](const char* key) { return PublishedRow::number(measured, key).value_or(0); };
+  out.out_of_memory = row.kind == RowKind::oom;
+  out.peak_memory_gb = number("peak_memory_gb");
+  out.layer_forward_s = number("layer_forward_ms") * 1e-3;
+  out.layer_backward_s = number("layer_backward_ms") * 1e-3;
+  out.activation_gib = number("activation_gib");
+  const auto gpus = static_cast<double>(layout.world());
+  const double tokens = static_cast<double>(layout.global_batch * model.seq);
+  if (const double iteration = number("iteration_s"); iteration > 0) {
+    out.iteration_s = iteration;
+    out.from = "iteration_s";
+  } else if (const double rate = number("tokens_per_s_per_gpu"); rate > 0) {
+    out.iteration_s = tokens / (rate * gpus);
+    out.from = "tokens_per_s_per_gpu";
+  } else if (const double all = number("tokens_per_s"); all > 0) {
+    out.iteration_s = tokens / all;
+    out.from = "tokens_per_s";
+  } else if (const double samples = number("samples_per_s_per_gpu"); samples > 0) {
+    out.iteration_s = static_cast<double>(layout.global_batch) / (samples * gpus);
+    out.from = "samples_per_s_per_gpu";
+  } else if (const double tflops = number("tflops_per_gpu"); tflops > 0) {
+    const auto convention = flop_convention_of(PublishedRow::text(measured, "flop_convention"));
+    if (convention) {
+      out.iteration_s = step_flops(*convention, model, layout.global_batch) / (tflops * 1e12 * gpus);
+      out.from = "tflops_per_gpu by " + std::string(id_of(*convention));
+    }
+  }
+  if (out.iteration_s > 0) out.tokens_per_s_per_gpu = tokens / (out.iteration_s * gpus);
+}
+
+void apply_to_stack(const std::vector<Setting>& settings, Stack& stack) {
+  Json json = to_json(stack);
+  bool any = false;
+  for (const Setting& setting : settings) {
+    if (!setting.key.starts_with("stack.")) continue;
+    any = true;
+    put(json, setting.key.substr(6), setting.value);
+  }
+  if (!any) return;
+  std::vector<Violation> problems;
+  stack = read_stack(json, "stack", "", problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+}
+
+}  // namespace
+
+const Stack& StackShelf::get(const std::string& name) {
+  for (const auto& [known, stack] : known_) {
+    if (known == name) return stack;
+  }
+  std::vector<Violation> problems;
+  const std::string file = root_.locate(DataKind::stack, name, "", "stack", problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+  Stack stack = read_stack(parse_json_file(file), file, "", problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+  return known_.emplace_back(name, std::move(stack)).second;
+}
+
+MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf& stacks, const DataRoot& root,
+                  const std::vector<Setting>& settings) {
+  MappedRow out;
+  out.set = row.source;
+  try {
+    if (!row.problem.empty()) throw Unmapped{row.problem};
+    const SourceRule* rule = rules.rule_of(row);
+    if (!rule) throw Unmapped{"no rule of expected/published/sources.json fits the row"};
+    out.set = rule->set;
+    if (!rule->unmapped.empty()) throw Unmapped{rule->unmapped};
+    if (row.kind == RowKind::config_only) throw Unmapped{"only the configuration is published, no measurement"};
+    Mapper mapper(row, *rule, settings, out);
+    mapper.refuse_what_is_missing();
+    mapper.model();
+    mapper.layout();
+    out.stack = rule->stack;
+    out.config.stack = stacks.get(rule->stack);
+    apply_to_stack(settings, out.config.stack);
+    std::string reason;
+    out.hardware = profile_of(row.cluster, root, reason);
+    if (out.hardware.empty()) throw Unmapped{reason};
+    // FLOPs are counted of the model as stated, not of what stands in for it.
+    ModelConfig stated = out.config.model;
+    stated.ffn_hidden = PublishedRow::integer(row.model, "ffn_hidden").value_or(stated.ffn_hidden);
+    if (PublishedRow::text(row.model, "family") == "gpt") stated.family = ModelFamily::gpt;
+    read_published(row, stated, out.config.layout, out.published);
+    const Published& published = out.published;
+    const bool something = published.iteration_s > 0 || published.out_of_memory || published.layer_forward_s > 0 ||
+                           published.activation_gib > 0 || published.peak_memory_gb > 0;
+    if (!something) {
+      throw Unmapped{"nothing that was measured can be compared: no time, rate or memory, or FLOPs by a convention that is "
+                     "not stated"};
+    }
+    if (const std::vector<Violation> problems = validate(out.config, row.id); !problems.empty()) {
+      const Violation& first = problems.front();
+      throw Unmapped{first.key + " = " + first.value + ": " + first.problem};
+    }
+    for (const UnstatedSetting& unstated : rule->unstated) {
+      if (row_value(row, unstated.key).is_null()) out.unstated.push_back(unstated);
+    }
+    out.mapped = true;
+  } catch (const Unmapped& why) {
+    out.reason = why.reason;
+  }
+  return out;
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,55 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include <regex>
+
+#include "suite/accuracy/map_row.h"
+
+namespace benchsuite {
+
+namespace {
+
+/// Rows' names of GPUs, and the family of profiles whose names begin so.
+constexpr std::pair<const char*, const char*> kFamilies[] = {
+    {"a100-sxm4-80gb", "dgx-a100-80g"}, {"a100-sxm4-40gb", "dgx-a100-40g"}, {"h100-sxm5-80gb", "dgx-h100"},
+    {"h200-sxm-141gb", "dgx-h200"},     {"h200", "dgx-h200"},               {"b200", "hgx-b200"},
+    {"gb200", "gb200-nvl72"},           {"v100-sxm3-32gb", "dgx-2-v100"},
+};
+
+/// NICs of a node and their line rate in Gb/s, as the text has them.
+struct Nics {
+  int count = 0, gigabits = 0;
+};
+
+Nics nics_in(const std::string& text) {
+  std::smatch match;
+  static const std::regex each(R"((\d+)\s*x\s*[A-Za-z -]*?(\d{3})\s*G)");
+  if (std::regex_search(text, match, each)) return {std::stoi(match[1]), std::stoi(match[2])};
+  static const std::regex whole(R"((\d{3,4})\s*Gb/s node-to-node)");
+  if (std::regex_search(text, match, whole)) return {8, std::stoi(match[1]) / 8};
+  return {};
+}
+
+}  // namespace
+
+std::string profile_of(const Json& cluster, const DataRoot& root, std::string& reason) {
+  const std::string gpu = PublishedRow::text(cluster, "gpu");
+  std::string family;
+  for (const auto& [name, profile] : kFamilies) {
+    if (gpu == name) family = profile;
+  }
+  if (family.empty()) {
+    reason = gpu.empty() ? "cluster.gpu is not stated" : "no hardware profile for GPU " + gpu;
+    return "";
+  }
+  const std::vector<std::string> names = root.names(DataKind::hardware);
+  const auto exists = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (const Nics nics = nics_in(PublishedRow::text(cluster, "interconnect")); nics.count > 0) {
+    if (const std::string exact = fmt::format("{}-{}x{}g", family, nics.count, nics.gigabits); exists(exact)) return exact;
+  }
+  if (exists(family)) return family;
+  reason = "there is no hardware profile " + family;
+  return "";
+}
+
+}  // namespace benchsuite

@@ -1,0 +1,61 @@
+// Many rows simulated on a few threads, equal configurations once.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "suite/accuracy/accuracy.h"
+
+namespace benchsuite {
+
+/// What one configuration gives; either an estimate or why there is none.
+struct Estimated {
+  StepEstimate step;
+  LayerTime layer;
+  std::string refused;  ///< the reason when it can't be simulated
+};
+
+/// A change of the machine that an ablation makes, with a name that tells two apart.
+struct ProfileChange {
+  std::string name;
+  std::function<void(HardwareProfile&)> apply;
+};
+
+class RowJobs {
+ public:
+  RowJobs(const DataRoot& root, const SourceRules& rules, const AccuracyOptions& options);
+
+  /// One result a row, in order. With `draws`, for each row the predicted times of the ensemble.
+  std::vector<RowResult> run(const std::vector<PublishedRow>& rows, const AccuracyProgress& progress,
+                             const std::atomic<int>& signal, std::vector<std::vector<double>>* draws);
+
+  /// A row as it is, or with settings and a changed machine; without intervals.
+  RowResult one(const PublishedRow& row, const std::vector<Setting>& settings, const ProfileChange* change);
+
+  std::size_t simulated() const { return known_.size(); }
+
+ private:
+  std::shared_ptr<const HardwareProfile> profile(const std::string& name, const ProfileChange* change);
+  std::shared_ptr<const HardwareProfile> drawn(const std::string& name, int draw);
+  std::shared_ptr<const Estimated> estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
+                                            const std::string& machine);
+  RowResult result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change);
+  std::vector<double> ensemble_of(const PublishedRow& row, const RowResult& result);
+  MappedRow map(const PublishedRow& row, const std::vector<Setting>& settings);
+
+  const DataRoot& root_;
+  const SourceRules& rules_;
+  const AccuracyOptions& options_;
+  std::mutex mutex_;
+  std::condition_variable made_;
+  StackShelf stacks_;
+  std::map<std::string, std::shared_ptr<const HardwareProfile>> profiles_;
+  std::map<std::string, std::shared_ptr<const Estimated>> known_;  ///< by configuration; null while it is being made
+};
+
+}  // namespace benchsuite

@@ -1,0 +1,122 @@
+#include "suite/accuracy/source_rules.h"
+
+#include <algorithm>
+
+namespace benchsuite {
+
+namespace {
+
+std::vector<std::pair<std::string, Json>> pairs_of(ObjectReader& reader, const char* key) {
+  std::vector<std::pair<std::string, Json>> pairs;
+  const Json* object = reader.raw(key);
+  if (!object) return pairs;
+  if (!object->is_object()) {
+    reader.problem(key, "is no object", "give dotted keys and their values");
+    return pairs;
+  }
+  for (const auto& [name, value] : object->items()) pairs.emplace_back(name, value);
+  return pairs;
+}
+
+SourceRule read_rule(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems) {
+  ObjectReader reader(json, file, path, problems);
+  SourceRule rule;
+  reader.required("set", rule.set);
+  reader.required("id", rule.ids);
+  rule.where = pairs_of(reader, "where");
+  reader.optional("unmapped", rule.unmapped);
+  if (rule.unmapped.empty()) {
+    reader.required("stack", rule.stack);
+    reader.required("why", rule.why);
+  }
+  rule.defaults = pairs_of(reader, "defaults");
+  if (const Json* list = reader.raw("unstated"); list && list->is_array()) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      ObjectReader setting((*list)[i], file, path + ".unstated[" + std::to_string(i) + "]", problems);
+      UnstatedSetting& unstated = rule.unstated.emplace_back();
+      setting.required("key", unstated.key);
+      setting.required("why", unstated.why);
+      const Json* values = setting.raw("values", true);
+      if (values && values->is_array() && values->size() > 1) {
+        unstated.values.assign(values->begin(), values->end());
+      } else if (values) {
+        setting.problem("values", "is no list of alternatives", "give two or more values");
+      }
+      setting.finish();
+    }
+  }
+  reader.finish();
+  return rule;
+}
+
+}  // namespace
+
+Json row_value(const PublishedRow& row, const std::string& dotted) {
+  const std::size_t dot = dotted.find('.');
+  const std::string section = dotted.substr(0, dot), key = dot == std::string::npos ? "" : dotted.substr(dot + 1);
+  const Json* object = section == "model"      ? &row.model
+                       : section == "cluster"  ? &row.cluster
+                       : section == "layout"   ? &row.layout
+                       : section == "measured" ? &row.measured
+                                               : nullptr;
+  if (!object || !object->contains(key)) return nullptr;
+  return (*object)[key];
+}
+
+const SourceRule* SourceRules::rule_of(const PublishedRow& row) const {
+  for (const SourceRule& rule : rules) {
+    const bool named = std::any_of(rule.ids.begin(), rule.ids.end(), [&](const auto& id) { return row.id.starts_with(id); });
+    const bool holds = std::all_of(rule.where.begin(), rule.where.end(),
+                                   [&](const auto& term) { return row_value(row, term.first) == term.second; });
+    if (named && holds) return &rule;
+  }
+  return nullptr;
+}
+
+const SetTarget* SourceRules::target_of(const std::string& set) const {
+  for (const SetTarget& target : targets) {
+    if (target.set == set) return &target;
+  }
+  return nullptr;
+}
+
+SourceRules read_source_rules(const Json& json, const std::string& file, std::vector<Violation>& problems) {
+  SourceRules result;
+  ObjectReader reader(json, file, "", problems);
+  std::int64_t version = 1;
+  reader.optional("schema_version", version);
+  const auto list_of = [&](const char* key) -> const Json* {
+    const Json* list = reader.raw(key, true);
+    if (!list || list->is_array()) return list;
+    reader.problem(key, "is no list", "give a list of objects");
+    return nullptr;
+  };
+  if (const Json* list = list_of("rules")) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      result.rules.push_back(read_rule((*list)[i], file, "rules[" + std::to_string(i) + "]", problems));
+    }
+  }
+  if (const Json* list = list_of("targets")) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      ObjectReader target((*list)[i], file, "targets[" + std::to_string(i) + "]", problems);
+      SetTarget& made = result.targets.emplace_back();
+      target.required("set", made.set);
+      target.required("mean_abs_pct", made.mean_abs_pct);
+      double most = 0;
+      target.optional("max_abs_pct", most);
+      if (most > 0) made.max_abs_pct = most;
+      target.finish();
+    }
+  }
+  reader.finish();
+  return result;
+}
+
+SourceRules load_source_rules(const std::string& file) {
+  std::vector<Violation> problems;
+  SourceRules rules = read_source_rules(parse_json_file(file), file, problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+  return rules;
+}
+
+}  // namespace benchsuite

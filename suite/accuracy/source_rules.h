@@ -1,0 +1,61 @@
+// Which software stands behind a source, and what it does where a row says nothing: expected/published/sources.json.
+//
+//   {"rules": [{"set": "Korthikanti Table 5", "id": ["korthikanti2022.table5"], "where": {"layout.pp": 1},
+//               "stack": "megatron-2022", "why": "...", "defaults": {"layout.zero_stage": 0},
+//               "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "..."}]}],
+//    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6}]}
+//
+// The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
+// the row's. Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
+// "layers_per_stage" (one layer a chunk), layout.micro_batch "all" (one micro-batch a step), layout.global_batch
+// "micro_batch", layout.dp "world". `unstated` names settings that the source is silent about and what its software
+// documents as possible: the ensemble draws from them. A rule may instead say "unmapped" with the reason.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "suite/accuracy/published_row.h"
+
+namespace benchsuite {
+
+struct UnstatedSetting {
+  std::string key;  ///< model.*, layout.* or stack.*
+  std::vector<Json> values;
+  std::string why;
+};
+
+struct SourceRule {
+  std::string set;
+  std::vector<std::string> ids;
+  std::vector<std::pair<std::string, Json>> where;
+  std::string stack, why;
+  std::vector<std::pair<std::string, Json>> defaults;
+  std::vector<UnstatedSetting> unstated;
+  std::string unmapped;  ///< the reason; empty: rows of this rule are mapped
+};
+
+struct SetTarget {
+  std::string set;
+  double mean_abs_pct = 0;
+  std::optional<double> max_abs_pct;
+};
+
+struct SourceRules {
+  std::vector<SourceRule> rules;
+  std::vector<SetTarget> targets;
+
+  /// The row's rule; nullptr when none fits.
+  const SourceRule* rule_of(const PublishedRow& row) const;
+  const SetTarget* target_of(const std::string& set) const;
+};
+
+SourceRules read_source_rules(const Json& json, const std::string& file, std::vector<Violation>& problems);
+/// Throws Error with every problem.
+SourceRules load_source_rules(const std::string& file);
+
+/// The value at a dotted key such as "layout.pp"; null where the row has none.
+Json row_value(const PublishedRow& row, const std::string& dotted);
+
+}  // namespace benchsuite

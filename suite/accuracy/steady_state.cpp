@@ -1,0 +1,260 @@
+#include "suite/accuracy/steady_state.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/device/sim/priced_world.h"
+#include "engine/parallel/rank_grid.h"
+#include "engine/program/memory_summary.h"
+#include "engine/train/step.h"
+#include "suite/measure/memory_report.h"
+#include "suite/measure/metrics.h"
+
+namespace benchsuite {
+
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr std::int64_t kShallow = 4;   // chunks up to this deep are simulated whole
+constexpr std::int64_t kFirstDepth = 2, kSecondDepth = 3;
+
+/// What one simulated configuration shows, in numbers that can be continued.
+struct Sample {
+  double step = 0;
+  std::array<double, kCategories> seconds{};
+  std::vector<double> compute;  ///< seconds of compute ops by stage
+  double host = 0;
+  double peak = 0, reserved = 0, saved = 0;
+  int busiest = 0;
+  std::vector<LedgerEntry> ledger;
+};
+
+TrainConfig reduced(TrainConfig config, std::int64_t depth, std::int64_t micro_batches) {
+  Layout& layout = config.layout;
+  config.model.layers = depth * layout.pp * layout.vpp;
+  layout.global_batch = micro_batches * layout.micro_batch * layout.dp;
+  return config;
+}
+
+/// One Program per pipeline stage, and who stands for whom.
+struct Recorded {
+  std::vector<Program> programs;
+  World world;
+};
+
+Recorded record_stages(const TrainConfig& config, const RankGrid& grid) {
+  Recorded recorded;
+  for (int stage = 0; stage < config.layout.pp; ++stage) {
+    recorded.programs.push_back(record_step(config, grid.rank_at({.dp = 0, .pp = stage})).program);
+  }
+  for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
+  for (int rank = 0; rank < grid.world(); ++rank) {
+    recorded.world.role_of_rank.push_back(grid.coordinates(rank).pp);
+  }
+  return recorded;
+}
+
+void add_memory(const TrainConfig& config, const Recorded& recorded, Sample& sample) {
+  for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
+    const StageMemory memory =
+        measure_memory(config, static_cast<std::int64_t>(stage), recorded.programs[stage]);
+    sample.peak = std::max(sample.peak, memory.peak_bytes);
+    sample.reserved = std::max(sample.reserved, reserved_bytes(config, recorded.programs[stage]));
+    if (stage == 0) sample.saved = memory.saved_bytes;
+  }
+}
+
+void add_ledger(const Program& program, Sample& sample) {
+  std::map<std::tuple<std::uint32_t, Site, Phase>, std::size_t> known;
+  for (const Op& op : program.ops) {
+    if (is_communication(op.kind)) continue;
+    const auto [at, fresh] = known.try_emplace({op.shape, op.site, op.phase}, sample.ledger.size());
+    if (fresh) sample.ledger.push_back({program.shape_of(op), op.site, op.phase, 0});
+    sample.ledger[at->second].count += 1;
+  }
+}
+
+Sample take(const TrainConfig& config, const HardwareProfile& hardware, const SteadyStateOptions& options) {
+  Sample sample;
+  const RankGrid grid(config.layout);
+  const Recorded recorded = record_stages(config, grid);
+  add_memory(config, recorded, sample);
+  if (options.memory_only) return sample;
+
+  const Placement placement = place(config.layout, hardware.gpus_per_node);
+  const CostModel costs(hardware, placement, host_cost(hardware, config.stack.cuda_graphs, config.stack.step_fixed_s));
+  const CostSource source = source_of(costs);
+  if (const std::string reason = why_not_collapsible(recorded.world, source); !reason.empty()) {
+    throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + reason);
+  }
+  const ReplayResult replayed = replay(price(recorded.world, source));
+  sample.step = static_cast<double>(replayed.step) * kSecondsPerPicosecond;
+  for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
+    Picoseconds compute = 0;
+    const Program& program = recorded.programs[stage];
+    for (std::size_t op = 0; op < program.ops.size(); ++op) {
+      if (is_communication(program.ops[op].kind)) continue;
+      const Span& span = replayed.timelines[stage].spans[op];
+      compute += span.end - span.start;
+    }
+    sample.compute.push_back(static_cast<double>(compute) * kSecondsPerPicosecond);
+    if (sample.compute.back() > sample.compute[static_cast<std::size_t>(sample.busiest)]) {
+      sample.busiest = static_cast<int>(stage);
+    }
+  }
+  const auto busiest = static_cast<std::size_t>(sample.busiest);
+  const Program& program = recorded.programs[busiest];
+  const RankMetrics metrics = measure_rank(program, replayed.timelines[busiest], replayed.step);
+  for (int category = 0; category < kCategories; ++category) {
+    const auto at = static_cast<std::size_t>(category);
+    sample.seconds[at] = static_cast<double>(metrics.breakdown.time[at]) * kSecondsPerPicosecond;
+  }
+  sample.host = static_cast<double>(costs.host().per_op) * kSecondsPerPicosecond * static_cast<double>(program.ops.size());
+  add_ledger(program, sample);
+  return sample;
+}
+
+/// Value at `x` of the line through (x0, a) and (x1, b).
+double on_line(double a, double b, std::int64_t x0, std::int64_t x1, std::int64_t x) {
+  if (x1 == x0) return a;
+  return a + (b - a) * static_cast<double>(x - x0) / static_cast<double>(x1 - x0);
+}
+
+/// The sample at `x`: every number continued. Ledgers are matched by what they count; an entry that one lacks counts 0.
+Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::int64_t x1, std::int64_t x) {
+  const auto line = [&](double a, double b) { return std::max(0.0, on_line(a, b, x0, x1, x)); };
+  Sample result = high;
+  result.step = line(low.step, high.step);
+  result.host = line(low.host, high.host);
+  for (std::size_t i = 0; i < result.seconds.size(); ++i) result.seconds[i] = line(low.seconds[i], high.seconds[i]);
+  result.peak = line(low.peak, high.peak);
+  result.reserved = line(low.reserved, high.reserved);
+  result.saved = line(low.saved, high.saved);
+  for (LedgerEntry& entry : result.ledger) {
+    double before = 0;
+    for (const LedgerEntry& other : low.ledger) {
+      if (other.shape == entry.shape && other.site == entry.site && other.phase == entry.phase) before = other.count;
+    }
+    entry.count = line(before, entry.count);
+  }
+  return result;
+}
+
+/// Micro-batches at which the step is measured: one number, or two to continue from.
+std::vector<std::int64_t> micro_batches_of(const Layout& layout, bool whole) {
+  const std::int64_t m = layout.micro_batches();
+  const bool interleaved = layout.schedule == ScheduleKind::interleaved;
+  const std::int64_t unit = interleaved ? layout.group() : 1;
+  const std::int64_t first = interleaved ? 2 * unit : layout.pp == 1 ? 2 : layout.pp + 2;
+  const std::int64_t second = first + (interleaved ? unit : layout.pp == 1 ? 1 : 2);
+  if (whole || m <= second + unit || (m - first) % unit != 0) return {m};
+  return {first, second};
+}
+
+}  // namespace
+
+std::string dominant_term(const StepEstimate& estimate) {
+  static constexpr std::pair<Category, const char*> kTerms[] = {{Category::recompute, "recompute"},
+                                                                {Category::optimizer, "optimizer"},
+                                                                {Category::tensor, "tensor communication"},
+                                                                {Category::tensor_recompute, "recomputed tensor communication"},
+                                                                {Category::pipeline, "pipeline communication"},
+                                                                {Category::data, "data communication"},
+                                                                {Category::embedding, "embedding communication"},
+                                                                {Category::global, "global communication"},
+                                                                {Category::bubble, "bubble"}};
+  std::string dominant = "compute";
+  double most = 0.1 * estimate.iteration_s;
+  for (const auto& [category, words] : kTerms) {
+    const double seconds = estimate.seconds[static_cast<std::size_t>(category)];
+    if (seconds <= most) continue;
+    most = seconds;
+    dominant = words;
+  }
+  if (dominant == "compute" && estimate.host_s > 0.95 * estimate.iteration_s) return "host launches";
+  return dominant;
+}
+
+StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& hardware, const SteadyStateOptions& options) {
+  const Layout& layout = config.layout;
+  const std::int64_t depth = config.model.layers / (layout.pp * layout.vpp);
+  const bool deep = !options.whole && depth > kShallow && layout.recompute.num_layers == 1 &&
+                    config.model.layers % (layout.pp * layout.vpp) == 0;
+  const std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
+  std::vector<std::int64_t> counts = micro_batches_of(layout, options.whole);
+  if (options.memory_only) {
+    // Past the schedule's depth memory doesn't grow with m.
+    counts.resize(1);
+  }
+  std::vector<Sample> by_depth;
+  for (const std::int64_t l : depths) {
+    std::vector<Sample> by_count;
+    for (const std::int64_t m : counts) {
+      const bool same = l == depth && m == layout.micro_batches();
+      by_count.push_back(take(same ? config : reduced(config, l, m), hardware, options));
+    }
+    by_depth.push_back(by_count.size() == 1 ? by_count.front()
+                                            : continued(by_count[0], by_count[1], counts[0], counts[1],
+                                                        layout.micro_batches()));
+    if (by_count.size() == 2) {  // memory doesn't follow m
+      by_depth.back().peak = by_count[1].peak;
+      by_depth.back().reserved = by_count[1].reserved;
+      by_depth.back().saved = by_count[1].saved;
+    }
+  }
+  const Sample whole =
+      by_depth.size() == 1 ? by_depth.front() : continued(by_depth[0], by_depth[1], depths[0], depths[1], depth);
+
+  StepEstimate estimate;
+  estimate.iteration_s = whole.step;
+  estimate.seconds = whole.seconds;
+  estimate.busiest_stage = whole.busiest;
+  estimate.peak_gib = whole.peak / kGiB;
+  estimate.reserved_gib = whole.reserved / kGiB;
+  estimate.saved_gib = whole.saved / kGiB;
+  estimate.fits = whole.reserved <= static_cast<double>(hardware.memory_bytes);
+  estimate.host_s = whole.host;
+  estimate.ledger = whole.ledger;
+  estimate.samples = "whole";
+  if (depths.size() + counts.size() > 2) {
+    const auto list = [](const std::vector<std::int64_t>& values, std::int64_t of) {
+      std::string text = std::to_string(values.front());
+      if (values.size() > 1) text += ", " + std::to_string(values.back());
+      return text + " of " + std::to_string(of);
+    };
+    estimate.samples = "layers a chunk " + list(depths, depth) + "; micro-batches " + list(counts, layout.micro_batches());
+  }
+  return estimate;
+}
+
+LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
+  config.layout.pp = config.layout.vpp = config.layout.dp = 1;
+  config.layout.schedule = ScheduleKind::one_f_one_b;
+  const auto passes = [&](std::int64_t depth) {
+    const TrainConfig small = reduced(config, depth, 1);
+    const RankGrid grid(small.layout);
+    const Recorded recorded = record_stages(small, grid);
+    const Placement placement = place(small.layout, hardware.gpus_per_node);
+    const CostModel costs(hardware, placement, host_cost(hardware, small.stack.cuda_graphs, 0));
+    const ReplayResult replayed = replay(recorded.world, costs);
+    const Program& program = recorded.programs.front();
+    // The forward of the layers ends where the head's begins; their backward begins where the final norm's has ended.
+    Picoseconds forward_end = 0, backward_start = 0, backward_end = 0;
+    for (std::size_t op = 0; op < program.ops.size(); ++op) {
+      const Op& at = program.ops[op];
+      const Span& span = replayed.timelines.front().spans[op];
+      if (at.layer < 0) {
+        if (at.phase == Phase::backward && at.site == Site::final_norm) backward_start = std::max(backward_start, span.end);
+        continue;
+      }
+      if (at.phase == Phase::forward) forward_end = std::max(forward_end, span.end);
+      if (at.phase == Phase::backward || at.phase == Phase::recompute) backward_end = std::max(backward_end, span.end);
+    }
+    return LayerTime{static_cast<double>(forward_end) * kSecondsPerPicosecond,
+                     static_cast<double>(backward_end - backward_start) * kSecondsPerPicosecond};
+  };
+  const LayerTime two = passes(2), three = passes(3);
+  return {three.forward_s - two.forward_s, three.backward_s - two.backward_s};
+}
+
+}  // namespace benchsuite

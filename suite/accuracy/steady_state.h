@@ -1,0 +1,64 @@
+// The step of a large configuration from a few small ones.
+//
+// A step repeats itself: past the warm-up every further group of micro-batches adds the same time, and every further layer
+// of a chunk adds the same time to each micro-batch. So the step is measured at two numbers of micro-batches past the warm-up
+// and, where chunks are deep, at two depths, and continued: T(l, m) = T00 + (l - l0) Tl + (m - m0) Tm + (l - l0)(m - m0) Tlm.
+// Small configurations are simulated whole. How far the continuation is from the whole step is a test's business
+// (tests/suite/accuracy/test_steady_state.cpp); memory beyond the schedule's depth doesn't depend on m at all.
+//
+// The representative of a pipeline stage stands for all its ranks; under ZeRO the first replica stands for the others.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "engine/device/sim/hardware.h"
+#include "engine/train/config.h"
+#include "suite/results/run.h"
+
+namespace benchsuite {
+
+/// How often a step does one thing, on the stage that works most.
+struct LedgerEntry {
+  OpShape shape;
+  Site site{};
+  Phase phase{};
+  double count = 0;
+};
+
+struct StepEstimate {
+  double iteration_s = 0;
+  std::array<double, kCategories> seconds{};  ///< where the busiest stage's step went; adds up to iteration_s
+  int busiest_stage = 0;
+  double peak_gib = 0;      ///< most of any stage, live bytes and what the stack adds
+  double reserved_gib = 0;  ///< with the allocator's holes
+  double saved_gib = 0;     ///< saved activations of the first stage at their peak (those that Korthikanti et al. count)
+  bool fits = true;
+  double host_s = 0;  ///< what the host needs to launch the busiest stage's ops one by one
+  std::vector<LedgerEntry> ledger;
+  std::string samples;  ///< "l 3, 5 of 80; m 2, 3 of 128", "whole"
+};
+
+/// The largest of these categories but forward and backward compute, as words: "bubble", "tensor communication", ...;
+/// "compute" where none takes a tenth of the step.
+std::string dominant_term(const StepEstimate& estimate);
+
+struct SteadyStateOptions {
+  bool memory_only = false;  ///< no replay: times stay 0
+  bool whole = false;        ///< never continue: for the test of the continuation
+};
+
+/// `config` must be valid. Throws Error (config) when the ranks of a stage don't do the same (groups that cross nodes
+/// differently), with the reason.
+StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& hardware,
+                           const SteadyStateOptions& options = {});
+
+/// Forward and backward (with recompute) of one transformer layer, first micro-batch, no pipeline: the difference between
+/// steps of three and of two layers.
+struct LayerTime {
+  double forward_s = 0, backward_s = 0;
+};
+LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware);
+
+}  // namespace benchsuite

@@ -1,0 +1,90 @@
+// The program itself: files, exit codes, the JSON that scripts read.
+#include <gtest/gtest.h>
+
+#include "tests/suite/support.h"
+
+namespace benchsuite {
+namespace {
+
+const char* kRows = R"([
+  {"id": "korthikanti2022.table5.tiny", "source": "paper", "kind": "throughput", "extra": {"deep": [1]},
+   "model": {"family": "gpt", "name": "tiny", "layers": 2, "hidden": 1024, "heads": 16, "seq": 1024, "vocab": 51200},
+   "cluster": {"gpu": "a100-sxm4-80gb", "gpus": 8, "gpus_per_node": 8},
+   "layout": {"tp": 8, "pp": 1, "micro_batch": 1, "global_batch": 4, "precision": "fp16", "recompute": "selective",
+              "attention": "unfused", "sequence_parallel": true},
+   "measured": {"iteration_s": 0.05}},
+  {"id": "moe", "source": "paper", "kind": "throughput", "model": {"family": "moe"}, "cluster": {"gpu": "h100-sxm5-80gb"}},
+  17])";
+
+Finished accuracy(const TemporaryFolder& folder, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "accuracy");
+  return run_program({.arguments = std::move(arguments), .folder = folder.path(),
+                      .environment = {std::string("BENCHSUITE_ROOT=") + BENCHSUITE_SOURCE_DIR}});
+}
+
+TEST(AccuracyVerb, EveryRowIsInTheJson) {
+  const TemporaryFolder folder;
+  write_text(folder.file("rows.json"), kRows);
+  const Finished run = accuracy(folder, {"--rows", folder.file("rows.json"), "--json", "-", "--html", folder.file("page.html")});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = parse_json(run.out, "output");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  const Json& row = json["rows"][0];
+  EXPECT_EQ(row["id"], "korthikanti2022.table5.tiny");
+  EXPECT_EQ(row["mapped"], true);
+  EXPECT_TRUE(row["reason"].is_null());
+  EXPECT_EQ(row["published"]["iteration_s"], 0.05);
+  for (const char* key : {"iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "hfu", "peak_memory_gib"}) {
+    EXPECT_TRUE(row["predicted"][key].is_number()) << key;
+    EXPECT_GT(row["predicted"][key].get<double>(), 0) << key;
+  }
+  EXPECT_EQ(row["predicted"]["fits"], true);
+  const double predicted = row["predicted"]["iteration_s"].get<double>();
+  EXPECT_NEAR(row["error_pct"].get<double>(), 100 * (predicted / 0.05 - 1), 1e-9);
+  EXPECT_NEAR(row["predicted"]["tokens_per_s_per_gpu"].get<double>(), 4 * 1024 / predicted / 8, 1e-6);
+  ASSERT_EQ(row["interval"].size(), 2u);
+  EXPECT_LE(row["interval"][0].get<double>(), row["interval"][1].get<double>());
+  EXPECT_TRUE(row["dominant"].is_string());
+  EXPECT_EQ(json["rows"][1]["mapped"], false);
+  EXPECT_TRUE(json["rows"][1]["reason"].is_string());
+  EXPECT_EQ(json["rows"][2]["id"], "row 3");
+  EXPECT_EQ(json["rows"][2]["mapped"], false);
+  const Json& source = json["sources"][0];
+  EXPECT_EQ(source["source"], "paper");
+  EXPECT_EQ(source["rows"], 2);
+  for (const char* key : {"mean_abs_pct", "max_abs_pct", "bias_pct", "interval_coverage"}) {
+    EXPECT_TRUE(source[key].is_number()) << key;
+  }
+  EXPECT_TRUE(source.contains("rank_correlation"));
+  EXPECT_NE(read_text(folder.file("page.html")).find("korthikanti2022.table5.tiny"), std::string::npos);
+}
+
+TEST(AccuracyVerb, EnsemblesRepeatBySeed) {
+  const TemporaryFolder folder;
+  write_text(folder.file("rows.json"), kRows);
+  const auto interval = [&](const char* seed) {
+    const Finished run = accuracy(folder, {"--rows", folder.file("rows.json"), "--ensemble", "40", "--seed", seed, "--json", "-"});
+    return parse_json(run.out, "output")["rows"][0]["interval"];
+  };
+  EXPECT_EQ(interval("1"), interval("1"));
+  EXPECT_NE(interval("1"), interval("2"));
+}
+
+TEST(AccuracyVerb, ExitCodes) {
+  const TemporaryFolder folder;
+  write_text(folder.file("rows.json"), kRows);
+  write_text(folder.file("broken.json"), "[{");
+  write_text(folder.file("other.json"), "{}");
+  write_text(folder.file("moe.json"), R"([{"id": "a", "model": {"family": "moe"}}])");
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("missing.json")}).exit_code, 2);
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("broken.json")}).exit_code, 2);
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("other.json")}).exit_code, 2);
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("rows.json"), "--source", "nobody"}).exit_code, 4);
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("moe.json")}).exit_code, 5);
+  EXPECT_EQ(accuracy(folder, {"--ensemble", "0"}).exit_code, 2);
+  const Finished missing = accuracy(folder, {"--rows", folder.file("missing.json")});
+  EXPECT_NE(missing.err.find("missing.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace benchsuite

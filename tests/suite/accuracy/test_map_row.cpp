@@ -1,0 +1,131 @@
+#include "suite/accuracy/map_row.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace benchsuite {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MapRow : public ::testing::Test {
+ protected:
+  MapRow() : root_(BENCHSUITE_SOURCE_DIR), stacks_(root_) {
+    std::vector<Violation> problems;
+    rules_ = read_source_rules(parse_json(R"({"rules": [
+      {"set": "S", "id": ["s."], "stack": "megatron-2022", "why": "test",
+       "defaults": {"model.vocab": 51200, "layout.recompute": "full", "layout.attention": "unfused", "layout.vpp": "layers_per_stage"},
+       "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "test"}]},
+      {"set": "N", "id": ["n."], "unmapped": "not ours"}], "targets": []})", "rules"), "rules", problems);
+    EXPECT_TRUE(problems.empty());
+    row_ = parse_json(R"({"id": "s.1", "source": "paper", "kind": "throughput",
+      "model": {"family": "gpt", "name": "small", "layers": 8, "hidden": 1024, "heads": 16, "seq": 2048, "vocab": 51200},
+      "cluster": {"gpu": "a100-sxm4-80gb", "gpus": 64, "gpus_per_node": 8},
+      "layout": {"tp": 8, "pp": 4, "micro_batch": 2, "global_batch": 32, "precision": "fp16", "vpp": 1,
+                 "sequence_parallel": true},
+      "measured": {"iteration_s": 2.5}})", "row");
+  }
+
+  MappedRow map(const std::vector<Setting>& settings = {}) {
+    return map_row(read_published_rows(Json::array({row_}), "t").front(), rules_, stacks_, root_, settings);
+  }
+
+  DataRoot root_;
+  StackShelf stacks_;
+  SourceRules rules_;
+  Json row_;
+};
+
+TEST_F(MapRow, TakesWhatIsStatedAndListsWhatIsNot) {
+  const MappedRow mapped = map();
+  ASSERT_TRUE(mapped.mapped) << mapped.reason;
+  EXPECT_EQ(mapped.set, "S");
+  EXPECT_EQ(mapped.config.stack.name, "megatron-2022");
+  EXPECT_EQ(mapped.hardware, "dgx-a100-80g");
+  const Layout& layout = mapped.config.layout;
+  EXPECT_EQ(layout.dp, 2);  // 64 / (8 x 4)
+  EXPECT_EQ(layout.micro_batches(), 8);
+  EXPECT_EQ(layout.vpp, 1);
+  EXPECT_EQ(layout.precision, DType::bf16);
+  EXPECT_TRUE(layout.sequence_parallel);
+  EXPECT_EQ(layout.recompute.granularity, RecomputeGranularity::full);
+  EXPECT_EQ(layout.attention, AttentionKernel::unfused);
+  EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("layout.recompute")));
+  EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("fp16 runs as bf16")));
+  EXPECT_TRUE(mapped.unstated.empty()) << "vpp is stated";
+}
+
+TEST_F(MapRow, UnstatedSettingsAreDrawnOnlyWhereTheRowIsSilent) {
+  row_["layout"].erase("vpp");
+  const MappedRow mapped = map();
+  ASSERT_TRUE(mapped.mapped) << mapped.reason;
+  EXPECT_EQ(mapped.config.layout.vpp, 2);  // 8 layers on 4 stages, one a chunk
+  EXPECT_EQ(mapped.config.layout.schedule, ScheduleKind::interleaved);
+  ASSERT_EQ(mapped.unstated.size(), 1u);
+  EXPECT_EQ(map({{"layout.vpp", 1}}).config.layout.vpp, 1);
+}
+
+TEST_F(MapRow, RatesBecomeSeconds) {
+  // 32 samples of 2048 tokens on 64 GPUs.
+  row_["measured"] = {{"tokens_per_s_per_gpu", 512}};
+  EXPECT_DOUBLE_EQ(map().published.iteration_s, 2.0);
+  row_["measured"] = {{"tokens_per_s", 16384}};
+  EXPECT_DOUBLE_EQ(map().published.iteration_s, 4.0);
+  row_["measured"] = {{"samples_per_s_per_gpu", 0.25}};
+  EXPECT_DOUBLE_EQ(map().published.iteration_s, 2.0);
+  // 72 x 32 x 2048 x 8 x 1024^2 (1 + 2048/6144 + 51200/98304) = 7.3317e14 over 64 GPUs at 10 TFLOP/s
+  row_["measured"] = {{"tflops_per_gpu", 10}, {"flop_convention", "korthikanti-2022"}};
+  const double flops = 72.0 * 32 * 2048 * 8 * 1024 * 1024 * (1 + 1.0 / 3 + 51200.0 / 98304);
+  EXPECT_NEAR(map().published.iteration_s, flops / (64 * 10e12), 1e-9);
+  EXPECT_EQ(map().published.from, "tflops_per_gpu by korthikanti-2022");
+  row_["measured"] = {{"tflops_per_gpu", 10}, {"flop_convention", "a guess"}};
+  EXPECT_FALSE(map().mapped);
+}
+
+TEST_F(MapRow, MicroBatchFollowsFromTheNumberOfThem) {
+  row_["layout"].erase("micro_batch");
+  row_["layout"]["num_microbatches"] = 4;
+  EXPECT_EQ(map().config.layout.micro_batch, 4);  // 32 / (4 x 2)
+}
+
+TEST_F(MapRow, EveryReasonIsNamed) {
+  const auto reason = [&](const std::function<void()>& change) {
+    const Json kept = row_;
+    change();
+    const MappedRow mapped = map();
+    row_ = kept;
+    EXPECT_FALSE(mapped.mapped);
+    return mapped.reason;
+  };
+  EXPECT_THAT(reason([&] { row_["layout"].erase("tp"); }), HasSubstr("layout.tp is not stated"));
+  EXPECT_THAT(reason([&] { row_["model"]["family"] = "moe"; }), HasSubstr("mixture-of-experts"));
+  EXPECT_THAT(reason([&] { row_["model"]["family"] = "rwkv"; }), HasSubstr("rwkv"));
+  EXPECT_THAT(reason([&] { row_["cluster"]["gpu"] = "tpuv4"; }), HasSubstr("tpuv4"));
+  EXPECT_THAT(reason([&] { row_["layout"]["dp"] = 3; }), HasSubstr("64 GPUs"));
+  EXPECT_THAT(reason([&] { row_["cluster"]["gpus"] = 60; }), HasSubstr("no multiple"));
+  EXPECT_THAT(reason([&] { row_["layout"]["precision"] = "nvfp4"; }), HasSubstr("nvfp4"));
+  EXPECT_THAT(reason([&] { row_["layout"]["schedule"] = "zb-2p"; }), HasSubstr("zb-2p"));
+  EXPECT_THAT(reason([&] { row_["measured"] = Json::object(); }), HasSubstr("nothing that was measured"));
+  EXPECT_THAT(reason([&] { row_["kind"] = "config_only"; }), HasSubstr("only the configuration"));
+  EXPECT_THAT(reason([&] { row_["model"]["hidden"] = 1000; }), HasSubstr("model.hidden"));
+  EXPECT_THAT(reason([&] { row_["id"] = "n.1"; }), HasSubstr("not ours"));
+  EXPECT_THAT(reason([&] { row_["id"] = "elsewhere"; }), HasSubstr("no rule"));
+  EXPECT_THAT(reason([&] { row_["model"] = 3; }), HasSubstr("model is no object"));
+}
+
+TEST_F(MapRow, NicsOfTheProfileFollowTheText) {
+  std::string reason;
+  const auto profile = [&](const char* gpu, const char* text) {
+    return profile_of({{"gpu", gpu}, {"interconnect", text}}, root_, reason);
+  };
+  EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3 intra-node; 4x Omni-Path 100 Gb/s per node (Jean Zay)"), "dgx-a100-80g-4x100g");
+  EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3; 4x HDR 200 Gb/s per node (800 Gb/s)"), "dgx-a100-80g-4x200g");
+  EXPECT_EQ(profile("a100-sxm4-40gb", "1600 Gb/s node-to-node RoCE"), "dgx-a100-40g-8x200g");
+  EXPECT_EQ(profile("h100-sxm5-80gb", "DGX Cloud H100 (NVLink4 + 8x400G)"), "dgx-h100-8x400g");
+  EXPECT_EQ(profile("h100-sxm5-80gb", "not said"), "dgx-h100");
+  EXPECT_EQ(profile("abacus", ""), "");
+  EXPECT_THAT(reason, HasSubstr("abacus"));
+}
+
+}  // namespace
+}  // namespace benchsuite

@@ -1,0 +1,150 @@
+#include "suite/accuracy/steady_state.h"
+
+#include <gtest/gtest.h>
+
+#include "suite/accuracy/ensemble.h"
+#include "suite/cases/data_root.h"
+#include "suite/measure/simulate.h"
+
+namespace benchsuite {
+namespace {
+
+struct Machine {
+  Machine() : root(BENCHSUITE_SOURCE_DIR), a100(load_hardware(root.file_of(DataKind::hardware, "dgx-a100-80g"))) {}
+  Stack stack(const std::string& name) const {
+    std::vector<Violation> problems;
+    const std::string file = root.file_of(DataKind::stack, name);
+    return read_stack(parse_json_file(file), file, "", problems);
+  }
+  DataRoot root;
+  HardwareProfile a100;
+};
+
+TrainConfig gpt(const Machine& machine, const char* stack, std::int64_t layers) {
+  TrainConfig config;
+  config.model.layers = layers;
+  config.model.hidden = 2048;
+  config.model.ffn_hidden = 8192;
+  config.model.heads = config.model.kv_heads = 16;
+  config.model.seq = 2048;
+  config.model.vocab = 51200;
+  config.stack = machine.stack(stack);
+  config.layout.attention = AttentionKernel::unfused;
+  return config;
+}
+
+/// What continuing costs: the difference between a continued and a whole step, in percent.
+void expect_continued_equals_whole(const TrainConfig& config, const HardwareProfile& hardware, double percent) {
+  ASSERT_TRUE(validate(config, "").empty()) << to_string(validate(config, "").front());
+  const StepEstimate whole = estimate_step(config, hardware, {.whole = true});
+  const StepEstimate continued = estimate_step(config, hardware);
+  EXPECT_EQ(whole.samples, "whole");
+  EXPECT_NE(continued.samples, "whole");
+  EXPECT_NEAR(continued.iteration_s / whole.iteration_s, 1, percent / 100) << continued.samples;
+  EXPECT_NEAR(continued.peak_gib / whole.peak_gib, 1, 0.02) << continued.samples;
+  double sum = 0;
+  for (const double seconds : continued.seconds) sum += seconds;
+  EXPECT_NEAR(sum, continued.iteration_s, 1e-6 * continued.iteration_s);
+  EXPECT_EQ(continued.fits, whole.fits);
+  double ops = 0, all = 0;
+  for (const LedgerEntry& entry : continued.ledger) ops += entry.count;
+  for (const LedgerEntry& entry : whole.ledger) all += entry.count;
+  EXPECT_NEAR(ops, all, 0.5);
+}
+
+TEST(SteadyState, PipelineOfManyMicroBatches) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2021", 8);
+  config.layout.tp = 2;
+  config.layout.pp = 4;
+  config.layout.dp = 2;
+  config.layout.global_batch = 64;
+  config.layout.recompute.granularity = RecomputeGranularity::full;
+  expect_continued_equals_whole(config, machine.a100, 0.3);
+}
+
+TEST(SteadyState, DeepModelWithoutPipeline) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2022", 20);
+  config.layout.tp = 4;
+  config.layout.sequence_parallel = true;
+  config.layout.global_batch = 12;
+  config.layout.recompute.granularity = RecomputeGranularity::selective;
+  expect_continued_equals_whole(config, machine.a100, 0.3);
+}
+
+TEST(SteadyState, Interleaved) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2022", 16);
+  config.layout.pp = 4;
+  config.layout.vpp = 4;
+  config.layout.schedule = ScheduleKind::interleaved;
+  config.layout.global_batch = 32;
+  expect_continued_equals_whole(config, machine.a100, 0.5);
+}
+
+TEST(SteadyState, FullySharded) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "llm-foundry-fsdp", 16);
+  config.layout.dp = 16;
+  config.layout.zero_stage = 3;
+  config.layout.global_batch = 16 * 8;
+  config.layout.attention = AttentionKernel::flash;
+  expect_continued_equals_whole(config, machine.a100, 0.5);
+}
+
+TEST(SteadyState, WholeStepIsTheSimulatedStep) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2022", 4);
+  config.layout.pp = 2;
+  config.layout.global_batch = 4;
+  const StepEstimate estimate = estimate_step(config, machine.a100);
+  const VariantResult simulated = simulate(config, machine.a100, {});
+  EXPECT_DOUBLE_EQ(estimate.iteration_s, simulated.iteration_s);
+  EXPECT_NEAR(estimate.peak_gib, simulated.peak_memory_gib, 1e-9);
+}
+
+TEST(Ensemble, DrawsLieInTheirRangesAndRepeat) {
+  const Machine machine;
+  const auto constants = ranged_constants(machine.a100);
+  ASSERT_GE(constants.size(), 5u);
+  const auto one = drawn_profile(machine.a100, 7, 3), again = drawn_profile(machine.a100, 7, 3);
+  EXPECT_EQ(one->gemm.efficiency, again->gemm.efficiency);
+  EXPECT_EQ(one->host_eager_s, again->host_eager_s);
+  double low = 1e9, high = 0;
+  for (int draw = 0; draw < 200; ++draw) {
+    const double value = drawn_profile(machine.a100, 7, draw)->gemm.accumulate_exposed;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  EXPECT_GE(low, 0);
+  EXPECT_LE(high, 1);
+  EXPECT_LT(low, 0.05);
+  EXPECT_GT(high, 0.95);
+  EXPECT_NE(uniform_by(7, 3, "a"), uniform_by(8, 3, "a"));
+  EXPECT_NE(uniform_by(7, 3, "a"), uniform_by(7, 4, "a"));
+}
+
+TEST(Ensemble, RepricedStepIsNearTheReplayOnTheDrawnMachine) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2022", 8);
+  config.model.hidden = 6144;
+  config.model.ffn_hidden = 4 * 6144;
+  config.model.heads = config.model.kv_heads = 48;
+  config.layout.tp = 8;
+  config.layout.pp = 4;
+  config.layout.sequence_parallel = true;
+  config.layout.micro_batch = 2;
+  config.layout.global_batch = 32;
+  const StepEstimate base = estimate_step(config, machine.a100);
+  for (int draw = 0; draw < 6; ++draw) {
+    const auto drawn = drawn_profile(machine.a100, 1, draw);
+    const double repriced = repriced_step(base, config, machine.a100, *drawn);
+    const double replayed = estimate_step(config, *drawn).iteration_s;
+    // What the ledger leaves out: contention, and waits that shift with the ops.
+    EXPECT_NEAR(repriced / replayed, 1, 0.025) << "draw " << draw;
+  }
+}
+
+}  // namespace
+}  // namespace benchsuite
