@@ -74,6 +74,7 @@ double uniform_by(std::uint64_t seed, int draw, const std::string& name) {
 
 std::shared_ptr<const HardwareProfile> drawn_profile(const HardwareProfile& hardware, std::uint64_t seed, int draw) {
   Json raw = hardware.raw;
+  raw.erase("based_on");  // it is whole already
   for_each_range(raw, "", [&](Json& json, const std::string& path) {
     const double low = json["range"][0].get<double>(), high = json["range"][1].get<double>();
     json["value"] = low + uniform_by(seed, draw, path) * (high - low);
