@@ -178,7 +178,9 @@ std::string dominant_term(const StepEstimate& estimate) {
 StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& hardware, const SteadyStateOptions& options) {
   const Layout& layout = config.layout;
   const std::int64_t depth = config.model.layers / (layout.pp * layout.vpp);
-  const bool deep = !options.whole && depth > kShallow && layout.recompute.num_layers == 1 &&
+  // Buckets of an overlapped reduction hold several layers: how much of it stays exposed doesn't grow layer by layer.
+  const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.dp > 1 && layout.zero_stage <= 2;
+  const bool deep = !options.whole && !by_bucket && depth > kShallow && layout.recompute.num_layers == 1 &&
                     config.model.layers % (layout.pp * layout.vpp) == 0;
   const std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
   std::vector<std::int64_t> counts = micro_batches_of(layout, options.whole);
