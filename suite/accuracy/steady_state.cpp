@@ -56,11 +56,10 @@ Recorded record_stages(const TrainConfig& config, const RankGrid& grid) {
 
 void add_memory(const TrainConfig& config, const Recorded& recorded, Sample& sample) {
   for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
-    const StageMemory memory =
-        measure_memory(config, static_cast<std::int64_t>(stage), recorded.programs[stage]);
-    sample.peak = std::max(sample.peak, memory.peak_bytes);
-    sample.reserved = std::max(sample.reserved, reserved_bytes(config, recorded.programs[stage]));
-    if (stage == 0) sample.saved = memory.saved_bytes;
+    const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), recorded.programs[stage]);
+    sample.peak = std::max(sample.peak, measured.stage.peak_bytes);
+    sample.reserved = std::max(sample.reserved, measured.reserved_bytes);
+    if (stage == 0) sample.saved = measured.stage.saved_bytes;
   }
 }
 
