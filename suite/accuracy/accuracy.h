@@ -63,6 +63,8 @@ struct Score {
   std::size_t configurations = 0;
   double configuration_mean_abs_pct = 0, configuration_max_abs_pct = 0;  ///< errors averaged by configuration first
   std::optional<double> target_mean_pct, target_max_pct;
+  std::optional<double> first_mean_abs_pct;  ///< the set's first score, expected/published/first_scores.json
+  std::string residual;
   std::size_t memory_rows = 0;         ///< rows that say out of memory, or ran
   double memory_right = 0;             ///< share predicted right
   std::size_t false_fits = 0, false_ooms = 0;

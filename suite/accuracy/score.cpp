@@ -153,6 +153,7 @@ std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, con
     if (const SetTarget* target = by_set ? rules.target_of(name) : nullptr) {
       score.target_mean_pct = target->mean_abs_pct;
       score.target_max_pct = target->max_abs_pct;
+      score.residual = target->residual;
     }
   }
   return scores;

@@ -105,6 +105,7 @@ SourceRules read_source_rules(const Json& json, const std::string& file, std::ve
       double most = 0;
       target.optional("max_abs_pct", most);
       if (most > 0) made.max_abs_pct = most;
+      target.optional("residual", made.residual);
       target.finish();
     }
   }

@@ -3,7 +3,7 @@
 //   {"rules": [{"set": "Korthikanti Table 5", "id": ["korthikanti2022.table5"], "where": {"layout.pp": 1},
 //               "stack": "megatron-2022", "why": "...", "defaults": {"layout.zero_stage": 0},
 //               "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "..."}]}],
-//    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6}]}
+//    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6, "residual": "..."}]}
 //
 // The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
 // the row's. Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
@@ -40,6 +40,7 @@ struct SetTarget {
   std::string set;
   double mean_abs_pct = 0;
   std::optional<double> max_abs_pct;
+  std::string residual;  ///< what carries the error that is left, and how that is known
 };
 
 struct SourceRules {
