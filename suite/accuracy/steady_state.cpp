@@ -15,8 +15,10 @@ namespace benchsuite {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr std::int64_t kShallow = 4;   // chunks up to this deep are simulated whole
-constexpr std::int64_t kFirstDepth = 2, kSecondDepth = 3;
+constexpr std::int64_t kShallow = 12;  // chunks up to this deep are simulated whole
+constexpr std::int64_t kFirstDepth = 4, kSecondDepth = 8;
+constexpr double kHostShare = 0.5;     // of the step that launches take, from which on depth is not continued
+constexpr std::int64_t kFirstCount = 3, kSecondCount = 5;  // micro-batches without a pipeline
 
 /// What one simulated configuration shows, in numbers that can be continued.
 struct Sample {
@@ -119,7 +121,15 @@ double on_line(double a, double b, std::int64_t x0, std::int64_t x1, std::int64_
   return a + (b - a) * static_cast<double>(x - x0) / static_cast<double>(x1 - x0);
 }
 
-/// The sample at `x`: every number continued. Ledgers are matched by what they count; an entry that one lacks counts 0.
+/// Whether two entries count the same thing. Scalars hold what depends on the number of micro-batches (the loss's mean).
+bool same_entry(const LedgerEntry& a, const LedgerEntry& b) {
+  OpShape shape = a.shape;
+  shape.scalars = b.shape.scalars;
+  return shape == b.shape && a.site == b.site && a.phase == b.phase;
+}
+
+/// The sample at `x`: every number continued. Ledgers are matched by what they count. An op whose size follows the depth
+/// (the optimizer's) stands in one of the two alone and keeps the count it has there.
 Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::int64_t x1, std::int64_t x) {
   const auto line = [&](double a, double b) { return std::max(0.0, on_line(a, b, x0, x1, x)); };
   Sample result = high;
@@ -130,11 +140,9 @@ Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::in
   result.reserved = line(low.reserved, high.reserved);
   result.saved = line(low.saved, high.saved);
   for (LedgerEntry& entry : result.ledger) {
-    double before = 0;
-    for (const LedgerEntry& other : low.ledger) {
-      if (other.shape == entry.shape && other.site == entry.site && other.phase == entry.phase) before = other.count;
-    }
-    entry.count = line(before, entry.count);
+    const auto before = std::find_if(low.ledger.begin(), low.ledger.end(),
+                                     [&](const LedgerEntry& other) { return same_entry(other, entry); });
+    if (before != low.ledger.end()) entry.count = line(before->count, entry.count);
   }
   return result;
 }
@@ -144,8 +152,8 @@ std::vector<std::int64_t> micro_batches_of(const Layout& layout, bool whole) {
   const std::int64_t m = layout.micro_batches();
   const bool interleaved = layout.schedule == ScheduleKind::interleaved;
   const std::int64_t unit = interleaved ? layout.group() : 1;
-  const std::int64_t first = interleaved ? 2 * unit : layout.pp == 1 ? 2 : layout.pp + 2;
-  const std::int64_t second = first + (interleaved ? unit : layout.pp == 1 ? 1 : 2);
+  const std::int64_t first = interleaved ? 2 * unit : layout.pp == 1 ? kFirstCount : layout.pp + 2;
+  const std::int64_t second = interleaved ? 3 * unit : layout.pp == 1 ? kSecondCount : layout.pp + 4;
   if (whole || m <= second + unit || (m - first) % unit != 0) return {m};
   return {first, second};
 }
@@ -181,14 +189,15 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
   const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.dp > 1 && layout.zero_stage <= 2;
   const bool deep = !options.whole && !by_bucket && depth > kShallow && layout.recompute.num_layers == 1 &&
                     config.model.layers % (layout.pp * layout.vpp) == 0;
-  const std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
+  std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
   std::vector<std::int64_t> counts = micro_batches_of(layout, options.whole);
   if (options.memory_only) {
     // Past the schedule's depth memory doesn't grow with m.
     counts.resize(1);
   }
   std::vector<Sample> by_depth;
-  for (const std::int64_t l : depths) {
+  for (std::size_t place = 0; place < depths.size(); ++place) {
+    const std::int64_t l = depths[place];
     std::vector<Sample> by_count;
     for (const std::int64_t m : counts) {
       const bool same = l == depth && m == layout.micro_batches();
@@ -201,6 +210,13 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
       by_depth.back().peak = by_count[1].peak;
       by_depth.back().reserved = by_count[1].reserved;
       by_depth.back().saved = by_count[1].saved;
+    }
+    if (l != depth && by_depth.back().host > kHostShare * by_depth.back().step) {
+      // Where the host falls behind in some ops and catches up in others, the head's work gives it a lead that a deeper
+      // chunk uses up: no straight line.
+      by_depth.clear();
+      depths = {depth};
+      place = static_cast<std::size_t>(-1);
     }
   }
   const Sample whole =
