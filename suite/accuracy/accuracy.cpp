@@ -66,6 +66,7 @@ void add_share_of_draws(const std::vector<RowResult>& rows, const std::vector<st
   for (const auto& row : draws) count = std::max(count, row.size());
   if (count == 0) return;
   std::size_t meeting = 0;
+  bool drawn = false;
   for (std::size_t draw = 0; draw < count; ++draw) {
     double sum = 0, n = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -76,9 +77,10 @@ void add_share_of_draws(const std::vector<RowResult>& rows, const std::vector<st
       sum += std::abs(100 * (draws[i][draw] / published - 1));
       n += 1;
     }
+    drawn = drawn || n > 0;
     meeting += n > 0 && sum / n <= *score.target_mean_pct ? 1 : 0;
   }
-  score.share_of_draws = static_cast<double>(meeting) / static_cast<double>(count);
+  if (drawn) score.share_of_draws = static_cast<double>(meeting) / static_cast<double>(count);
 }
 
 /// The untouched first scores, where the root has them.

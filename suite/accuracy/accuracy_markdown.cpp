@@ -16,7 +16,7 @@ std::string share(const std::optional<double>& value) { return value ? fmt::form
 
 std::string accuracy_markdown(const AccuracyReport& report) {
   std::string text =
-      "# Predictions against published training steps\n\nMade by `benchsuite accuracy --ensemble N --ablate --markdown "
+      "# Predictions against published training steps\n\nMade by `benchsuite accuracy --markdown "
       "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
       "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time.\n\n"
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
