@@ -103,6 +103,7 @@ class ShardedParameters : public ParameterStore {
       : context_(context), buckets_(buckets), order_(order), config_(context.stack.sharded_parameters) {
     shards_.resize(buckets_.size());
     ahead_.resize(buckets_.size());
+    used_at_.resize(buckets_.size());
     next_use_.resize(order_.size());
     for (Bucket& bucket : buckets_) {
       if (bucket.values_in) continue;
@@ -122,7 +123,7 @@ class ShardedParameters : public ParameterStore {
   void acquire(Bucket& bucket) override {
     CHECK(position_ < order_.size() && order_[position_] == index(bucket))
         << "parameters are used in another order than recorded";
-    ++position_;
+    used_at_[index(bucket)] = position_++;
     if (!bucket.persistent && !bucket.values.valid()) gather_bucket(bucket);
     if (std::exchange(ahead_[index(bucket)], std::uint8_t{0}) != 0) ahead_elements_ -= bucket.elements;
     prefetch();
@@ -130,7 +131,7 @@ class ShardedParameters : public ParameterStore {
 
   void release(Bucket& bucket) override {
     if (bucket.persistent) return;
-    const std::size_t next = next_use_[position_ - 1];
+    const std::size_t next = next_use_[used_at_[index(bucket)]];  // others of the same part were acquired since
     const bool soon = next != kNever && (next < horizon_ || traversed_[next] - traversed_[position_] < reuse_distance());
     if (!soon) drop(bucket);
   }
@@ -230,6 +231,7 @@ class ShardedParameters : public ParameterStore {
   std::size_t position_ = 0;              // uses begun
   std::size_t horizon_ = 0;               // uses whose values were asked for
   std::int64_t live_elements_ = 0;
+  std::vector<std::size_t> used_at_;      // by bucket: position of its latest use
   std::vector<std::uint8_t> ahead_;       // by bucket: gathered and not yet used
   std::int64_t ahead_elements_ = 0;       // sum over them
 };

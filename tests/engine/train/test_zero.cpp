@@ -250,6 +250,24 @@ TEST(ZeroPrefetch, StopsAtTheMostLiveParameters) {
   EXPECT_GT(most_live(1'000'000'000), 40'000);
 }
 
+// Vectors that stay whole are used by every part; that they are used again soon must not keep the matrices beside them.
+TEST(ZeroPrefetch, PersistentNeighboursDoNotKeepAPartsMatrices) {
+  TrainConfig config = tiny();
+  config.layout.zero_stage = 3;
+  config.stack.sharded_parameters = {.unit = ShardedParameterConfig::Unit::parameter, .prefetch_elements = 0,
+                                     .max_live_elements = 0, .max_reuse_distance = 20'000, .persistence_threshold = 128};
+  const Program program = record_step(config, 0).program;
+  const std::vector<Gathered> gathers = gathered_parameters(program);
+  std::int64_t most = 0;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    std::int64_t live = 0;
+    for (const Gathered& values : gathers) live += values.alloc_at <= id && id < values.free_at ? values.elements : 0;
+    most = std::max(most, live);
+  }
+  // Words and positions 512 x 32 + 16 x 32, one layer 12 x 32 x 32: within reach of 20'000 elements lie two of them, not all four.
+  EXPECT_LT(most, 512 * 32 + 16 * 32 + 20'000 + 12 * 32 * 32);
+}
+
 // DeepSpeed's stage3_param_persistence_threshold: what is that small is gathered once, after its update.
 TEST(ZeroPrefetch, PersistentParametersAreGatheredOnceAStep) {
   TrainConfig config = tiny();
