@@ -16,8 +16,9 @@ OpShape Embedding::lookup_shape(OpKind kind) const {
 Tensor Embedding::forward(State& state) {
   Recorder& rec = context_.rec;
   rec.at().site = Site::embedding;
-  const Tensor whole =
-      context_.activation(positions_ ? Term::transient : Term::layer_output, context_.s, context_.h);
+  // Without positions an all-reduce completes it in place; sequence parallelism scatters the sum into another tensor.
+  const bool in_place = !positions_ && !context_.sequence_parallel();
+  const Tensor whole = context_.activation(in_place ? Term::layer_output : Term::transient, context_.s, context_.h);
   rec.record(lookup_shape(OpKind::embedding),
              {reads(context_.current_inputs().tokens), reads(words_.value), writes(whole)});
   const Tensor summed =

@@ -15,6 +15,7 @@
 #include "suite/report/result_json.h"
 #include "suite/results/outcome.h"
 #include "suite/results/run_files.h"
+#include "suite/train/training_file.h"
 
 namespace benchsuite {
 
@@ -22,7 +23,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-enum class FileKind : std::uint8_t { case_file, expected, model, stack, hardware, fragment, result, suite, unknown };
+enum class FileKind : std::uint8_t {
+  case_file, expected, model, stack, hardware, fragment, result, suite, train, unknown
+};
 
 /// Told by the key only that kind has.
 FileKind kind_of(const Json& json) {
@@ -31,6 +34,7 @@ FileKind kind_of(const Json& json) {
   if (is_fragment(json)) return FileKind::fragment;
   if (json.contains("expectations")) return FileKind::expected;
   if (json.contains("select")) return FileKind::suite;
+  if (json.contains("steps") && (json.contains("optimizer") || json.contains("data"))) return FileKind::train;
   if (json.contains("run_id")) return FileKind::result;
   if (json.contains("fused_bias_gelu")) return FileKind::stack;
   if (json.contains("gpu") || json.contains("based_on")) return FileKind::hardware;
@@ -56,6 +60,8 @@ const char* word_of(FileKind kind) {
       return "result";
     case FileKind::suite:
       return "suite";
+    case FileKind::train:
+      return "training configuration";
     case FileKind::unknown:
       break;
   }
@@ -127,10 +133,13 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
         if (problems.empty()) cases_of(suite, root, problems);
         break;
       }
+      case FileKind::train:
+        read_training_file(json, file, root, problems);
+        break;
       case FileKind::unknown:
-        problems.push_back(
-            {file, "", "", "not a file benchsuite knows",
-             "cases, suites, expectations, models, stacks, hardware profiles, fragments and results can be validated"});
+        problems.push_back({file, "", "", "not a file benchsuite knows",
+                            "cases, suites, training configurations, expectations, models, stacks, hardware profiles, "
+                            "fragments and results can be validated"});
     }
   } catch (const Error& error) {
     if (error.violations().empty()) throw;
@@ -188,6 +197,7 @@ int verb_validate(const ValidateRequest& request) {
           DataKind::suite}) {
       for (const std::string& name : root.names(kind)) files.push_back(root.file_of(kind, name));
     }
+    for (const std::string& file : training_files(root)) files.push_back(file);
   }
   std::size_t bad = 0;
   for (const std::string& file : files) {

@@ -191,6 +191,12 @@ constexpr std::string_view kLayouts[] = {
     "tp2 sp pp2 dp2 zero3",
     "tp4 sp dp2",
     "tp4 sp dp2 zero1 regenerated",
+    // FSDP2: whole layers, the next one prefetched, resharded after forward, nothing persistent
+    "dp2 zero3 fsdp2",
+    "dp4 zero3 fsdp2",
+    "dp2 zero3 fsdp2 full1",
+    "pp2 dp2 zero3 fsdp2 core",
+    "tp2 sp dp2 zero3 fsdp2",
 };
 
 /// The number behind `prefix` in `word`, or 0.
@@ -272,6 +278,13 @@ void change(std::string_view word, TrainConfig& config) {
     stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   } else if (word == "by-layer") {
     stack.sharded_parameters.unit = ShardedParameterConfig::Unit::layer;
+  } else if (word == "fsdp2") {  // as cases/stacks/fsdp2.json
+    stack.overlaps_gradient_reduction = true;
+    stack.sharded_parameters = {.unit = ShardedParameterConfig::Unit::layer,
+                                .prefetch_elements = 1,
+                                .max_live_elements = 1'000'000'000'000,
+                                .max_reuse_distance = 0,
+                                .persistence_threshold = 0};
   } else if (word == "nothing-kept") {
     stack.sharded_parameters = {
         .prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0, .persistence_threshold = 0};

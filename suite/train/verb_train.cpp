@@ -11,10 +11,10 @@
 #include "engine/model/flops.h"
 #include "engine/train/host_peak.h"
 #include "engine/train/training_run.h"
-#include "suite/cases/data_root.h"
 #include "suite/environment/version.h"
 #include "suite/results/outcome.h"
 #include "suite/results/run_files.h"
+#include "suite/train/training_file.h"
 
 #ifdef BENCHSUITE_HAS_MPI
 #include "engine/comm/mpi/mpi_world.h"
@@ -25,21 +25,6 @@ namespace benchsuite {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-TrainingPlan load_plan(const std::string& file) {
-  const Json json = parse_json_file(file);
-  const DataRoot root = DataRoot::find();
-  std::vector<Violation> problems;
-  const LoadPart load = [&](const std::string& part, const std::string& name, std::vector<Violation>& found)
-      -> std::optional<std::pair<Json, std::string>> {
-    const std::string path = root.locate(part == "model" ? DataKind::model : DataKind::stack, name, file, part, found);
-    if (path.empty()) return std::nullopt;
-    return std::pair{parse_json_file(path), root.shorten(path)};
-  };
-  TrainingPlan plan = read_training(json, file, load, problems);
-  if (!problems.empty()) throw Error(std::move(problems));
-  return plan;
-}
 
 /// What the first rank tells: the screen and the log.
 class Narrator {
@@ -162,7 +147,7 @@ TrainingOptions options_of(const TrainRequest& request, const TrainingPlan& plan
 }
 
 int train_on_threads(const TrainRequest& request, const std::atomic<int>& signal) {
-  const TrainingPlan plan = load_plan(request.config);
+  const TrainingPlan plan = load_training_file(request.config);
   Narrator narrator(request, plan, false);
   TrainingRun run(plan, options_of(request, plan, true), narrator.hooks(signal));
   narrator.begin(run);
@@ -180,7 +165,7 @@ int train_as_process(const TrainRequest& request, const std::atomic<int>& signal
   int code = kExitPass;
   try {
     world.run_as(rank, [&] {
-      const TrainingPlan plan = load_plan(request.config);
+      const TrainingPlan plan = load_training_file(request.config);
       Narrator narrator(request, plan, true);
       TrainingHooks hooks;
       if (rank == 0) {

@@ -113,6 +113,8 @@ bool CpuRank::advance(StreamKind kind, Communicator& world) {
     }
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("rank {}, {}: {}", rank(), describe(id), error.what()));
+  } catch (const std::exception& error) {  // out of memory, a library
+    throw Error(Error::Kind::run, fmt::format("rank {}, {}: {}", rank(), describe(id), error.what()));
   }
   return true;
 }

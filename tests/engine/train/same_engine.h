@@ -4,17 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
+#include <tuple>
 
 #include "engine/parallel/rank_grid.h"
 #include "engine/train/config.h"
 
 namespace benchsuite::testing_train {
 
-/// Dimensions at which no ZeRO bucket is padded on one tensor rank: sizes of all buckets are multiples of 128 d.
-inline TrainConfig small() {
+/// Dimensions at which no ZeRO bucket is padded on one tensor rank: sizes of all buckets are multiples of 128 d. Two query heads
+/// of the Llama share a key-value head; it has no dropout, like its family.
+inline TrainConfig small(ModelFamily family) {
   TrainConfig config;
-  config.model = {.name = "small", .layers = 4, .hidden = 128, .ffn_hidden = 512, .heads = 4, .kv_heads = 4, .seq = 16,
-                  .vocab = 512, .dropout = 0.1};
+  if (family == ModelFamily::llama) {
+    config.model = {.name = "small", .family = family, .layers = 4, .hidden = 128, .ffn_hidden = 256, .heads = 8,
+                    .kv_heads = 4, .seq = 16, .vocab = 512, .dropout = 0};
+  } else {
+    config.model = {.name = "small", .layers = 4, .hidden = 128, .ffn_hidden = 512, .heads = 4, .kv_heads = 4, .seq = 16,
+                    .vocab = 512, .dropout = 0.1};
+  }
   config.layout.precision = DType::fp32;
   config.layout.attention = AttentionKernel::unfused;
   config.layout.global_batch = 4;
@@ -50,6 +58,7 @@ inline const Configuration kConfigurations[] = {
     {"pp2_v2", [](auto& c) { c.layout.pp = 2, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved; }},
     {"pp4_overlapped", [](auto& c) { c.layout.pp = 4, c.stack.overlaps_pipeline = true; }},
     {"tp2", [](auto& c) { c.layout.tp = 2; }},
+    {"tp2_sp_dropout", [](auto& c) { c.layout.tp = 2, c.layout.sequence_parallel = true, c.model.dropout = 0.2; }},
     {"tp4_sp_full_1", [](auto& c) { c.layout.tp = 4, c.layout.sequence_parallel = true, full(c, 1); }},
     {"tp2_sp_pp2_bf16",
      [](auto& c) {
@@ -117,11 +126,12 @@ inline const Configuration kConfigurations[] = {
 
 inline void PrintTo(const Configuration& configuration, std::ostream* out) { *out << configuration.name; }
 
-class SameEngine : public testing::TestWithParam<Configuration> {
+class SameEngine : public testing::TestWithParam<std::tuple<ModelFamily, Configuration>> {
  protected:
   static TrainConfig config() {
-    TrainConfig config = small();
-    GetParam().change(config);
+    const auto& [family, configuration] = GetParam();
+    TrainConfig config = small(family);
+    configuration.change(config);
     return config;
   }
   static std::int64_t stage_of(const TrainConfig& config, std::size_t rank) {
@@ -129,6 +139,11 @@ class SameEngine : public testing::TestWithParam<Configuration> {
   }
 };
 
-inline std::string configuration_name(const testing::TestParamInfo<Configuration>& info) { return info.param.name; }
+inline const auto kBothModels =
+    testing::Combine(testing::Values(ModelFamily::gpt, ModelFamily::llama), testing::ValuesIn(kConfigurations));
+
+inline std::string configuration_name(const testing::TestParamInfo<std::tuple<ModelFamily, Configuration>>& info) {
+  return std::string(name_of(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
+}
 
 }  // namespace benchsuite::testing_train

@@ -12,7 +12,7 @@
 namespace benchsuite {
 namespace {
 
-using testing_train::kConfigurations;
+using testing_train::kBothModels;
 using testing_train::SameEngine;
 
 class MemoryTerms : public SameEngine {};
@@ -20,7 +20,8 @@ class MemoryTerms : public SameEngine {};
 /// The letters of one rank, as integers.
 struct Letters {
   explicit Letters(const TrainConfig& c, std::int64_t stage)
-      : s(c.model.seq), b(c.layout.micro_batch), h(c.model.hidden), f(c.model.ffn_hidden), a(c.model.heads), t(c.layout.tp),
+      : llama(c.model.family == ModelFamily::llama), s(c.model.seq), b(c.layout.micro_batch), h(c.model.hidden),
+        f(c.model.ffn_hidden), a(c.model.heads), keys(c.model.kv_heads * h / a), t(c.layout.tp),
         d(c.layout.dp), m(c.layout.micro_batches()), zero(c.layout.zero_stage), split(c.layout.sequence_parallel ? t : 1),
         e(size_of(c.layout.precision)), w(size_of(c.stack.gradient_dtype)),
         vocabulary(padded_vocab(c.model.vocab, t) * h / t), layers(stage_layers(c.model, c.layout, stage).all),
@@ -29,7 +30,10 @@ struct Letters {
         distributed(c.layout.recompute.distribute_saved_activations ? t : 1), first(stage == 0),
         last(stage == c.layout.pp - 1), parameters(rank_parameters(c.model, c.layout, stage).total()) {}
 
-  std::int64_t s, b, h, f, a, t, d, m;
+  bool llama;
+  std::int64_t s, b, h, f, a;
+  std::int64_t keys;  // u d: width of all keys
+  std::int64_t t, d, m;
   int zero;
   std::int64_t split;  // of the sequence outside the tensor-parallel regions
   std::int64_t e, w;   // bytes of an activation, of a gradient
@@ -44,8 +48,9 @@ struct Letters {
 
 /// Bytes of what lives for ever, by purpose.
 std::map<Purpose, std::int64_t> state_bytes(const Letters& n, const TrainConfig& config) {
-  const std::int64_t words = n.first || n.last ? n.vocabulary : 0;
-  const std::int64_t both = n.first && n.last ? n.vocabulary : 0;  // p = 1: the head's gradient beside the embedding's
+  // Gradients of a tied embedding stay whole until the end of the step; with p = 1 the head's lies beside the embedding's.
+  const std::int64_t words = !n.llama && (n.first || n.last) ? n.vocabulary : 0;
+  const std::int64_t both = !n.llama && n.first && n.last ? n.vocabulary : 0;
   const bool master = config.layout.precision != DType::fp32;
   return {
       {Purpose::inputs, n.m * 4 * (n.s * n.b * ((n.first ? 1 : 0) + (n.last ? 1 : 0)) + n.b + 2) + 5 * 4},
@@ -60,12 +65,18 @@ std::map<Purpose, std::int64_t> state_bytes(const Letters& n, const TrainConfig&
 /// Sizes a short-lived buffer of each term may have.
 std::map<std::string, std::set<std::int64_t>> scratch_bytes(const Letters& n) {
   const std::int64_t x = n.e * n.s * n.b * n.h, local = x / n.split, tokens = n.s * n.b;
-  const std::int64_t qkv = 3 * x / n.t, heads = x / n.t, wide = n.e * tokens * n.f / n.t;
-  const std::int64_t matrix = n.a * n.s * n.s * n.b / n.t, mask = tokens * n.h / n.split, rows = 8 * tokens / n.split;
+  const std::int64_t qkv = n.e * tokens * (n.h + 2 * n.keys) / n.t, heads = x / n.t, wide = n.e * tokens * n.f / n.t;
+  const std::int64_t up = n.llama ? 2 * wide : wide;  // gate and up are one product
+  const std::int64_t matrix = n.a * n.s * n.s * n.b / n.t, mask = tokens * n.h / n.split;
+  const std::int64_t rows = (n.llama ? 4 : 8) * tokens / n.split;  // RMSNorm has no mean
   const std::int64_t columns = n.vocabulary / n.h;
-  std::set<std::int64_t> units = {
-      3 * n.h + (4 * n.h * n.h + 3 * n.h) / n.t, 3 * n.h + (2 * n.h * n.f + n.f) / n.t,  // attention, MLP
-      n.vocabulary, n.s * n.h, 2 * n.h};                                               // words, positions, final norm
+  // What ZeRO-2 and 3 gather and reduce at once: attention, MLP, words, and positions or the final norm; an untied head lies with
+  // the final norm.
+  const std::int64_t matrices = n.h * (2 * n.h + 2 * n.keys);
+  std::set<std::int64_t> units =
+      n.llama ? std::set{n.h + matrices / n.t, n.h + 3 * n.h * n.f / n.t, n.vocabulary, n.h + n.vocabulary}
+              : std::set{3 * n.h + (matrices + 3 * n.h) / n.t, 3 * n.h + (2 * n.h * n.f + n.f) / n.t, n.vocabulary, n.s * n.h,
+                         2 * n.h};
   if (n.by_parameter) {
     // Matrices, column biases, and vectors of h: row biases and norms.
     units = {3 * n.h * n.h / n.t, n.h * n.h / n.t, n.h * n.f / n.t, 3 * n.h / n.t, n.f / n.t, n.h, n.s * n.h, n.vocabulary};
@@ -83,17 +94,17 @@ std::map<std::string, std::set<std::int64_t>> scratch_bytes(const Letters& n) {
       {"attention scores", {n.e * matrix}},
       {"softmax dropout mask", {matrix}},
       {"attention log-sum-exp", {4 * n.a * tokens / n.t}},
-      {"FC1 output", {wide}},
+      {"FC1 output", {up}},
       {"GELU output", {wide}},
       {"logits (fp32)", {4 * tokens * columns}},
       {"logits (16 bit)", {n.e * tokens * columns, x}},  // both products of the head: the logits, the gradient of its input
       {"cross-entropy row values", {4 * tokens}},
       {"gathered sequence", {x}},
-      {"linear output", {qkv, x, wide, heads, local, x * (n.t - 1) / n.t}},  // in tiles, all but the rank's own are sent
-      {"gradient inside a layer", {local, x, qkv, wide, heads, n.e * matrix}},
+      {"linear output", {qkv, x, up, wide, heads, local, x * (n.t - 1) / n.t}},  // in tiles, all but the rank's own are sent
+      {"gradient inside a layer", {local, x, qkv, up, wide, heads, n.e * matrix}},
       {"weight gradient of a micro-batch",
        {n.e * 3 * n.h * n.h / n.t, n.e * n.h * n.h / n.t, n.e * n.h * n.f / n.t, n.e * n.vocabulary}},
-      {"packed gradients", {n.w * (6 * n.h * n.layers + (n.last ? 2 * n.h : 0))}},
+      {"packed gradients", {n.w * n.h * (n.llama ? 2 * n.layers + (n.last ? 1 : 0) : 6 * n.layers + (n.last ? 2 : 0))}},
       {"gathered parameters", times(n.e, 1)},
       {"unreduced gradients", times(n.w, 1)},
       {"reduced gradients", times(n.w, n.d)},
@@ -145,7 +156,7 @@ TEST_P(MemoryTerms, EveryByteHasANameAndAFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, MemoryTerms, testing::ValuesIn(kConfigurations), testing_train::configuration_name);
+INSTANTIATE_TEST_SUITE_P(Configurations, MemoryTerms, kBothModels, testing_train::configuration_name);
 
 }  // namespace
 }  // namespace benchsuite

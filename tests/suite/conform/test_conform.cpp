@@ -144,6 +144,7 @@ ConformReport two_rows() {
 
 TEST(ConformReportJson, HasTheFields) {
   const Json json = to_json(two_rows());
+  EXPECT_EQ(json.size(), 1u);
   EXPECT_EQ(json["configurations"][0],
             (Json{{"id", "m/fp32/tp2"}, {"layout", "tp2"}, {"against", "m/fp32/one-rank"}, {"max_abs_loss", 1e-6},
                   {"max_rel_grad_norm", 2e-7}, {"required", "tolerance"}, {"verdict", "PASS"}}));
