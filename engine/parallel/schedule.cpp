@@ -137,4 +137,12 @@ double bubble_over_step(const ScheduleShape& shape) {
   return static_cast<double>(shape.pipeline - 1) / static_cast<double>(total_passes(shape) + shape.pipeline - 1);
 }
 
+ScheduleShape schedule_shape(const Layout& layout) {
+  return {.kind = layout.schedule,
+          .pipeline = layout.pp,
+          .chunks = layout.vpp,
+          .micro_batches = layout.micro_batches(),
+          .group = layout.group()};
+}
+
 }  // namespace benchsuite

@@ -26,6 +26,9 @@ struct ScheduleShape {
   std::int64_t group = 1;          // g, interleaved only
 };
 
+/// The shape of a layout's schedule.
+ScheduleShape schedule_shape(const Layout& layout);
+
 /// Every rule the shape breaks, in words with remedy; empty when it can run. Keys are layout keys.
 std::vector<Violation> schedule_violations(const ScheduleShape& shape);
 

@@ -12,16 +12,8 @@ namespace benchsuite {
 
 namespace {
 
-ScheduleShape shape_of(const Layout& layout) {
-  return {.kind = layout.schedule,
-          .pipeline = layout.pp,
-          .chunks = layout.vpp,
-          .micro_batches = layout.micro_batches(),
-          .group = layout.group()};
-}
-
 ScheduleTimes times_of(const Layout& layout) {
-  return ScheduleTimes(shape_of(layout), layout.recompute.granularity == RecomputeGranularity::full ? 3 : 2);
+  return ScheduleTimes(schedule_shape(layout), layout.recompute.granularity == RecomputeGranularity::full ? 3 : 2);
 }
 
 class StepRecorder {

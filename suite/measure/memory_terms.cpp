@@ -6,6 +6,7 @@
 
 #include "engine/core/error.h"
 #include "engine/model/flops.h"
+#include "engine/model/stage_layers.h"
 
 namespace benchsuite {
 namespace {
@@ -96,7 +97,9 @@ std::vector<std::int64_t> layer_tensors(const ModelConfig& model, std::int64_t t
 }  // namespace
 
 MemoryLetters::MemoryLetters(const TrainConfig& config, std::int64_t stage)
-    : config_(config), parameters_(rank_parameters(config.model, config.layout, stage).total()) {
+    : config_(config),
+      parameters_(rank_parameters(config.model, config.layout, stage).total()),
+      layers_(stage_layers(config.model, config.layout, stage).all) {
   const ModelConfig& model = config.model;
   const Layout& layout = config.layout;
   const std::int64_t kept_below = config.stack.sharded_parameters.persistence_threshold;
@@ -136,7 +139,7 @@ std::int64_t MemoryLetters::letter(char name) const {
     case 'd': return layout.dp;
     case 'm': return layout.micro_batches();
     case 'V': return padded_vocab(model.vocab, layout.tp);
-    case 'L': return model.layers / layout.pp;
+    case 'L': return layers_;
     case 'r': return layout.sequence_parallel ? layout.tp : 1;
     case 'q': return model.hidden + 2 * model.kv_heads * (model.hidden / model.heads);
     default: CHECK(false) << "no letter " << name; return 0;

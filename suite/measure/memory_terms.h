@@ -33,7 +33,7 @@ class MemoryLetters {
   std::int64_t letter(char name) const;
 
   const TrainConfig& config_;
-  std::int64_t parameters_, kept_ = 0, tensors_ = 0;
+  std::int64_t parameters_, layers_, kept_ = 0, tensors_ = 0;
 };
 
 /// The formula of `term` that gives `bytes`: of all buffers of that name for state, else of one buffer. Sharded state may be

@@ -154,10 +154,6 @@ std::vector<std::int64_t> stages_of(const Layout& layout, const World& world) {
   return stages;
 }
 
-ScheduleShape schedule_shape(const Layout& layout) {
-  return {layout.schedule, layout.pp, layout.vpp, layout.micro_batches(), layout.group()};
-}
-
 void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, VariantResult& result) {
   const Layout& layout = config.layout;
   // A flash kernel skips what the causal mask leaves out, so counting the full matrix would credit it with work it need

@@ -35,6 +35,14 @@ TEST(MemoryLetters, WithoutSequenceParallelismNothingIsDivided) {
   EXPECT_EQ(MemoryLetters(c, 0).value("e s b h/r"), 2 * 32 * 2 * 64);
 }
 
+TEST(MemoryLetters, LayersAreThoseOfTheStage) {
+  TrainConfig c = config();
+  EXPECT_EQ(MemoryLetters(c, 0).value("L"), 2);
+  c.layout.layer_split.first_stage = 1;
+  EXPECT_EQ(MemoryLetters(c, 0).value("L"), 1);
+  EXPECT_EQ(MemoryLetters(c, 1).value("L"), 3);
+}
+
 TEST(MemoryTerms, AFormulaIsNamedOnlyWhereItGivesTheBytes) {
   const TrainConfig c = config();
   const MemoryLetters letters(c, 0);
