@@ -21,27 +21,27 @@ import tempfile
 import cuda_mutations
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TRAIN, CPU, PROGRAM = "test_engine_train", "test_engine_device_cpu", "test_engine_program"
-PROGRAMS = [TRAIN, CPU, PROGRAM]
+TRAIN, CPU, PROGRAM, SIM = "test_engine_train", "test_engine_device_cpu", "test_engine_program", "test_engine_device_sim"
+PROGRAMS = [TRAIN, CPU, PROGRAM, SIM]
 
 # name, file, what is there, what takes its place, and the tests that look first (program, filter); when they see nothing, all do
 MUTATIONS = [
     ("drop the tied-embedding all-reduce", "engine/train/step.cpp",
      "  if (context_.faults.drop_tied_embedding_reduce) return;\n",
      "  if (context_.layout.pp > 1) return;\n",
-     TRAIN, "Layouts/Parity.*pp2*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*pp2*"),
     ("forget the re-gather of a linear's input in backward", "engine/parallel/tensor_region.cpp",
      "  collective(context, OpKind::all_gather, x, full);\n",
      "  if (context.rec.at().phase != Phase::backward) collective(context, OpKind::all_gather, x, full);\n",
-     TRAIN, "Layouts/Parity.*tp2_sp*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*tp2_sp*"),
     ("swap micro-batches on later pipeline stages", "engine/train/cpu_host.cpp",
      "(static_cast<std::int64_t>(i) * layout.dp + at.dp)",
      "(static_cast<std::int64_t>(at.pp > 0 && layout.micro_batches() > 1 ? i ^ 1 : i) * layout.dp + at.dp)",
-     TRAIN, "Layouts/Parity.*pp*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*pp*"),
     ("scale the loss's gradient by m", "engine/model/head.cpp",
      "static_cast<float>(tokens * context_.layout.micro_batches() * context_.layout.dp)",
      "static_cast<float>(tokens * context_.layout.dp)",
-     TRAIN, "WholeModel.*:Layouts/Parity.*micro_batch_2*:Layouts/Parity.*dp2*"),
+     TRAIN, "WholeModel.*:Layouts/Parity.*gpt_fp32*micro_batch_2*:Layouts/Parity.*gpt_fp32*dp2*"),
     ("shift one ZeRO shard", "engine/train/gradient_stores.cpp",
      "  return {context.at.dp * count, count};\n",
      "  return {(context.at.dp + 1) % context.layout.dp * count, count};\n",
@@ -53,13 +53,13 @@ MUTATIONS = [
      "  context_.rec.release(dactivated);\n"
      "  const Tensor dhidden =\n"
      "      activation_backward(context_, dactivated, state.get(Save::fc1_output), parameters_.fc1_bias);\n",
-     TRAIN, "Layouts/Parity.*mlp*:Layouts/Zero.TheVerifierAcceptsIt/dp2"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*mlp*:Layouts/Zero.TheVerifierAcceptsIt/dp2"),
     ("wrong dropout position under sequence parallelism", "engine/model/pointwise.cpp",
      "context.first_position(), 0, site}", "0, 0, site}",
-     TRAIN, "Layouts/Parity.*sp*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*sp*"),
     ("skip the sequence-parallel gradient all-reduce", "engine/train/step.cpp",
      "  if (!context_.sequence_parallel()) return;\n", "  return;\n",
-     TRAIN, "Layouts/Parity.*sp*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*sp*"),
     ("forget Adam's bias correction", "engine/device/cpu/optimizer.cpp",
      "lr / (1.0 - std::pow(beta1, step))", "lr",
      CPU, "*"),
@@ -70,20 +70,20 @@ MUTATIONS = [
     ("skip the last micro-batch's gradient reduction", "engine/train/gradient_stores.cpp",
      "    if (last_micro_batch && overlaps(bucket)) reduce(bucket);\n",
      "    if (!last_micro_batch && overlaps(bucket)) reduce(bucket);\n",
-     TRAIN, "Layouts/Parity.*dp*:ZeroParity.*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*dp*:ZeroParity.*"),
     ("causal mask shows one key too many", "engine/device/cpu/norm.cpp",
      "    const std::int64_t kept = call.shape.causal ? row % cols + 1 : cols;\n    const float* in = scores",
      "    const std::int64_t kept = call.shape.causal ? std::min(row % cols + 2, cols) : cols;\n    const float* in = scores",
      CPU, "*"),
     ("wrong vocabulary offset in the cross-entropy", "engine/model/head.cpp",
      "  sum.dims[2] = words_.first_row;\n", "  sum.dims[2] = 0;\n",
-     TRAIN, "Layouts/Parity.*tp*"),
+     TRAIN, "Layouts/Parity.*gpt_fp32*tp*"),
     ("forget to clip", "engine/device/cpu/optimizer.cpp",
      "const float g = gradient[i] * clip;", "const float g = gradient[i] * (clip > 0 ? 1.0f : clip);",
      CPU, "*"),
     ("drop the wait for a result's writer", "engine/program/recorder.cpp",
      "      need(stream, part.writer);\n", "      if (operand.access != Access::read) need(stream, part.writer);\n",
-     TRAIN, "Layouts/Zero.TheVerifierAcceptsIt/*:Layouts/Parity.*sp*"),
+     TRAIN, "Layouts/Zero.TheVerifierAcceptsIt/*:Layouts/Parity.*gpt_fp32*sp*"),
     ("stale persistent parameters under ZeRO-3", "engine/train/parameter_stores.cpp",
      "    if (bucket.persistent && context_.layout.dp > 1) {\n", "    if (bucket.persistent && context_.layout.dp > 2) {\n",
      TRAIN, "Layouts/Zero.*dp2*"),
@@ -91,6 +91,34 @@ MUTATIONS = [
      "    if (context_.layout.zero_stage == 0 || context_.layout.dp == 1) return;\n",
      "    if (context_.layout.zero_stage <= 1 || context_.layout.dp == 1) return;\n",
      TRAIN, "ZeroParity.*:Layouts/Zero.*dp2"),
+    ("decay biases and the weights of norms", "engine/train/optimizer.cpp",
+     "{run.decays ? config_.weight_decay : 0.0f}", "{config_.weight_decay}",
+     TRAIN, "*Learning*"),
+    ("start the warm-up one step late", "engine/train/lr.cpp",
+     "return peak * static_cast<double>(step) /", "return peak * static_cast<double>(step > 0 ? step - 1 : 0) /",
+     TRAIN, "LearningRate.*"),
+    ("name a checkpoint before it is whole", "engine/train/checkpoint.cpp",
+     "  rename_synced(temporary, final, dir_);\n"
+     "  committed_ = true;\n"
+     "  write_text(dir_ + \"/\" + kLatest + \".tmp\", name_ + \"\\n\");\n"
+     "  rename_synced(dir_ + \"/\" + kLatest + \".tmp\", dir_ + \"/\" + kLatest, dir_);\n",
+     "  write_text(dir_ + \"/\" + kLatest + \".tmp\", name_ + \"\\n\");\n"
+     "  rename_synced(dir_ + \"/\" + kLatest + \".tmp\", dir_ + \"/\" + kLatest, dir_);\n"
+     "  rename_synced(temporary, final, dir_);\n"
+     "  committed_ = true;\n",
+     TRAIN, "Checkpoint.*"),
+    ("collapse ranks whether or not they are images of each other", "engine/device/sim/priced_world.cpp",
+     "  return classes.reason;\n", "  return {};\n",
+     SIM, "Collapse.*"),
+    ("collapse ranks that share links with different flows", "engine/device/sim/collapse.cpp",
+     "      } else if (own != seen) {\n", "      } else if (own.size() > 1000) {\n",
+     SIM, "Collapse.*"),
+    ("collapse groups whose transfers cost differently", "engine/device/sim/collapse.cpp",
+     "cost.duration != first.duration ||\n", "cost.duration < 0 ||\n",
+     SIM, "Collapse.*"),
+    ("count siblings on a shared link once", "engine/device/sim/collapse.cpp",
+     "push_back({id, own->second});", "push_back({id, std::min(own->second, 1)});",
+     SIM, "Collapse.*"),
 ]
 
 # name: what is broken, the test programs, the report

@@ -43,7 +43,7 @@ class Learning : public testing::TestWithParam<Setting> {};
 
 TEST_P(Learning, ThreeStepsFollowAdamW) {
   const Setting& setting = GetParam();
-  TrainConfig config = setting.family == ModelFamily::llama ? testing_train::tiny_llama() : testing_train::tiny_gpt();
+  TrainConfig config = testing_train::tiny(setting.family, DType::fp32);
   if (setting.spread) {
     config.layout.tp = config.layout.pp = config.layout.dp = 2;
     config.layout.sequence_parallel = true;

@@ -1,5 +1,4 @@
-// Llama-style models and models without dropout: parity of layouts, gradients, recorded Programs.
-#include <functional>
+// Llama-style models and models without dropout: ZeRO, gradients, recorded Programs. What layouts must equal: test_parity.
 #include <set>
 
 #include "engine/model/formulas.h"
@@ -14,95 +13,6 @@ using testing_train::largest_difference;
 using testing_train::tiny_gpt;
 using testing_train::tiny_llama;
 using testing_train::train;
-
-const CpuTrainingResult& baseline(DType precision) {
-  static const auto make = [](DType type) {
-    TrainConfig config = tiny_llama();
-    config.layout.precision = type;
-    return train(config);
-  };
-  static const CpuTrainingResult fp32 = make(DType::fp32), bf16 = make(DType::bf16);
-  return precision == DType::bf16 ? bf16 : fp32;
-}
-
-struct LayoutChange {
-  const char* name;
-  std::function<void(TrainConfig&)> change;
-  bool bits;  ///< must equal the baseline bit for bit
-};
-
-const LayoutChange kLayouts[] = {
-    {"full_2", [](auto& c) { c.layout.recompute = {.granularity = RecomputeGranularity::full, .num_layers = 2}; }, true},
-    {"block_1",
-     [](auto& c) {
-       c.layout.recompute = {
-           .granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .num_layers = 1};
-     },
-     true},
-    {"core_attn", [](auto& c) { c.layout.recompute.granularity = RecomputeGranularity::selective; }, true},
-    {"layernorm_mlp",
-     [](auto& c) {
-       c.layout.recompute = {.granularity = RecomputeGranularity::selective,
-                             .modules = {RecomputeModule::layernorm, RecomputeModule::mlp}};
-     },
-     true},
-    {"separate_kernels", [](auto& c) { c.stack.fused_bias_gelu = c.stack.fused_bias_dropout_add = false; }, true},
-    {"pp2", [](auto& c) { c.layout.pp = 2; }, true},
-    {"pp4_overlapped", [](auto& c) { c.layout.pp = 4, c.stack.overlaps_pipeline = true; }, true},
-    {"pp2_gpipe", [](auto& c) { c.layout.pp = 2, c.layout.schedule = ScheduleKind::gpipe; }, true},
-    {"pp2_v2", [](auto& c) { c.layout.pp = 2, c.layout.vpp = 2, c.layout.schedule = ScheduleKind::interleaved; }, true},
-    {"flash", [](auto& c) { c.layout.attention = AttentionKernel::flash; }, false},
-    {"micro_batch_2", [](auto& c) { c.layout.micro_batch = 2; }, false},
-    {"tp2", [](auto& c) { c.layout.tp = 2; }, false},
-    {"tp2_sp", [](auto& c) { c.layout.tp = 2, c.layout.sequence_parallel = true; }, false},
-    {"tp4_sp_full",
-     [](auto& c) {
-       c.layout.tp = 4, c.layout.sequence_parallel = true;
-       c.layout.recompute.granularity = RecomputeGranularity::full;
-     },
-     false},
-    {"dp2_overlapped", [](auto& c) { c.layout.dp = 2, c.stack.overlaps_gradient_reduction = true; }, false},
-    {"tp2_sp_pp2_dp2_flash",
-     [](auto& c) {
-       c.layout.tp = c.layout.pp = c.layout.dp = 2, c.layout.sequence_parallel = true;
-       c.layout.attention = AttentionKernel::flash;
-     },
-     false},
-};
-
-void PrintTo(const LayoutChange& layout, std::ostream* out) { *out << layout.name; }
-
-class LlamaParity : public testing::TestWithParam<std::tuple<DType, LayoutChange>> {};
-
-TEST_P(LlamaParity, TrainsLikeOneRank) {
-  const auto& [precision, layout] = GetParam();
-  TrainConfig config = tiny_llama();
-  config.layout.precision = precision;
-  layout.change(config);
-  const CpuTrainingResult result = train(config);
-  const CpuTrainingResult& wanted = baseline(precision);
-  const double gradients = largest_difference(result.gradients, wanted.gradients);
-  if (layout.bits) {
-    EXPECT_EQ(result.loss, wanted.loss);
-    EXPECT_EQ(result.gradient_norm, wanted.gradient_norm);
-    EXPECT_EQ(gradients, 0);
-    EXPECT_EQ(largest_difference(result.parameters, wanted.parameters), 0);
-    return;
-  }
-  // The reasons are those of the GPT tests: the order of fp32 sums, and some fifty roundings to bf16 one after another.
-  const bool bf16 = precision == DType::bf16;
-  for (std::size_t step = 0; step < 2; ++step) {
-    EXPECT_NEAR(result.loss[step], wanted.loss[step], bf16 ? 1e-3 : 2e-6);
-    EXPECT_NEAR(result.gradient_norm[step], wanted.gradient_norm[step], bf16 ? 0.01 * wanted.gradient_norm[step] : 1e-5);
-  }
-  EXPECT_LT(gradients, bf16 ? 0.07 : 1e-4);
-}
-
-INSTANTIATE_TEST_SUITE_P(Layouts, LlamaParity,
-                         testing::Combine(testing::Values(DType::fp32, DType::bf16), testing::ValuesIn(kLayouts)),
-                         [](const auto& info) {
-                           return std::string(name_of(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
-                         });
 
 TEST(Llama, ZeroStagesAgreeBitForBit) {
   TrainConfig config = tiny_llama();
@@ -122,24 +32,7 @@ TEST(Llama, GradientsMatchFiniteDifferences) {
   TrainConfig config = tiny_llama();
   config.model.layers = 2;
   config.layout.global_batch = 2;
-  CpuTrainingOptions options{.steps = 1, .learning_rate = 0, .collect_gradients = true};
-  const CpuTrainingResult analytic = train_on_cpu(config, options);
-  EXPECT_EQ(analytic.gradients.size(), 2u * 6 + 3) << "two norms and four matrices a layer; words, final norm, head";
-  for (const auto& [name, gradient] : analytic.gradients) {
-    std::size_t index = 0;  // the entry with the largest gradient: the loss is fp32, small ones drown in its rounding
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      if (std::fabs(gradient[i]) > std::fabs(gradient[index])) index = i;
-    }
-    const float step = 0.02f;
-    double loss[2];
-    for (const int side : {0, 1}) {
-      options.nudge = {.parameter = name, .index = static_cast<std::int64_t>(index), .by = side == 0 ? step : -step};
-      loss[side] = train_on_cpu(config, options).loss[0];
-    }
-    const double numeric = (loss[0] - loss[1]) / (2.0 * step);
-    // Rounding of the two losses (6 * 6e-8 / 0.04 = 1e-5) and the cubic term of the difference quotient.
-    EXPECT_NEAR(gradient[index], numeric, 3e-5 + 0.02 * std::fabs(numeric)) << name << "[" << index << "]";
-  }
+  testing_train::expect_gradients_match_differences(config, 2 * 6 + 3);  // two norms and four matrices a layer; words, final norm, head
 }
 
 TEST(Llama, ProgramsVerify) {
