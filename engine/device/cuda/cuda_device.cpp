@@ -1,9 +1,13 @@
 #include "engine/device/cuda/cuda_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "engine/comm/agreement.h"
@@ -17,13 +21,15 @@ namespace {
 
 constexpr int kOldestMajor = 8;  // A100
 
+using Clock = std::chrono::steady_clock;
+
 /// A world of ranks that live on threads of this process.
 class World {
  public:
   World(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, const Options& options,
         const StepTimeline& timeline)
       : programs_(programs), host_(host), options_(options), timeline_(timeline), threads_(static_cast<int>(programs.size())),
-        nccl_(static_cast<int>(programs.size())), ranks_(programs.size()) {}
+        nccl_(static_cast<int>(programs.size())), ranks_(programs.size()), progress_(programs.size()) {}
 
   /// Everything rank `index` does, on its thread.
   void live(std::size_t index, int steps) {
@@ -34,28 +40,78 @@ class World {
         ranks_[index] = std::make_unique<CudaRank>(*programs_[index], algorithms_, options_);
         agree_on_collectives(threads_, *programs_[index], 0);  // all are there, and have their memory
         CudaRank& self = *ranks_[index];
-        self.connect(nccl_);
+        together(index, kConnecting, [&] { self.connect(nccl_); });
         if (host_.init) host_.init(self);
         for (int step = 0; step < steps; ++step) {
           if (host_.before_step) host_.before_step(self, step);
-          self.start_step(nccl_);
-          self.finish_step(nccl_);
-          if (const int failed = threads_.failed_rank(); failed >= 0) {
-            throw Error(Error::Kind::run, fmt::format("rank {} stops because rank {} failed", rank, failed));
-          }
+          together(index, step, [&] {
+            self.start_step(nccl_);
+            self.finish_step(nccl_);
+          });
           if (timeline_) timeline_(rank, step, self.timeline());
           if (host_.after_step) host_.after_step(self, step);
         }
       });
     } catch (...) {
-      nccl_.abort();  // peers wait in collectives for this rank
+      nccl_.abort(fmt::format("rank {} failed", rank));  // peers wait in collectives for this rank
+      end_one();
       throw;
+    }
+    end_one();
+  }
+
+  /// Sleeps until all ranks have ended; meanwhile ends communication when one is with its peers for longer than the patience.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!all_ended_.wait_for(lock, kLook, [&] { return ended_ == progress_.size(); })) {
+      for (std::size_t rank = 0; rank < progress_.size(); ++rank) {
+        const Progress& at = progress_[rank];
+        if (at.inside && Clock::now() - at.since > std::chrono::duration<double>(options_.patience_s)) nccl_.abort(overdue(rank));
+      }
     }
   }
 
   int failed_rank() const { return threads_.failed_rank(); }
 
  private:
+  static constexpr int kConnecting = -1;
+  static constexpr std::chrono::milliseconds kLook{50};
+
+  struct Progress {
+    int stage = kConnecting - 1;  ///< the step, or kConnecting
+    bool inside = false;          ///< the stage has begun and not ended
+    Clock::time_point since;
+  };
+
+  /// What ranks do together: nobody ends it before all have begun.
+  template <class Body>
+  void together(std::size_t index, int stage, Body body) {
+    {
+      const std::lock_guard lock(mutex_);
+      progress_[index] = {stage, true, Clock::now()};
+    }
+    body();
+    const std::lock_guard lock(mutex_);
+    progress_[index].inside = false;
+  }
+
+  void end_one() {
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    all_ended_.notify_one();
+  }
+
+  std::string overdue(std::size_t rank) const {
+    const int stage = progress_[rank].stage;
+    std::vector<std::size_t> missing;
+    for (std::size_t other = 0; other < progress_.size(); ++other) {
+      if (progress_[other].stage < stage) missing.push_back(other);
+    }
+    return fmt::format("rank {} has been {} for more than {} s, and {}", rank,
+                       stage == kConnecting ? "connecting" : fmt::format("in step {}", stage), options_.patience_s,
+                       missing.empty() ? "so have its peers" : fmt::format("rank {} has not come there", fmt::join(missing, ", ")));
+  }
+
   const std::vector<const Program*>& programs_;
   const HostWorkOn<RankMemory>& host_;
   const Options& options_;
@@ -64,6 +120,10 @@ class World {
   NcclWorld nccl_;
   GemmAlgorithms algorithms_;
   std::vector<std::unique_ptr<CudaRank>> ranks_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable all_ended_;
+  std::vector<Progress> progress_;  // by rank
+  std::size_t ended_ = 0;
 };
 
 }  // namespace
@@ -118,6 +178,7 @@ void run_ranks(const std::vector<const Program*>& programs, const HostWorkOn<Ran
       }
     });
   }
+  world.watch();
   for (std::thread& thread : threads) thread.join();
   if (const int failed = world.failed_rank(); failed >= 0) std::rethrow_exception(errors[static_cast<std::size_t>(failed)]);
 }

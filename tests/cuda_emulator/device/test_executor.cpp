@@ -171,6 +171,24 @@ TEST(Executor, OperandsOutsideTheirBuffersAreRefused) {
   EXPECT_EQ(cuda_emulator::allocated_bytes(), 0u);
 }
 
+TEST(Executor, OperandsOfAnotherSizeThanTheShapeSaysAreRefused) {
+  TrainConfig config = small_gpt(DType::fp32);
+  config.layout.tp = 2, config.layout.sequence_parallel = true;
+  cuda_emulator::reset({.devices = 2});
+  const RecordedStep recorded[] = {record_step(config, 0), record_step(config, 1)};
+  for (const OpKind kind : {OpKind::gemm, OpKind::attention_scores, OpKind::attention_context, OpKind::all_gather}) {
+    const auto run = [&] {
+      Program broken[] = {recorded[0].program, recorded[1].program};
+      for (Program& program : broken) {
+        const auto op = std::find_if(program.ops.begin(), program.ops.end(), [&](const Op& each) { return each.kind == kind; });
+        program.operands[op->first_operand].bytes -= 4;
+      }
+      cuda::run_ranks({&broken[0], &broken[1]}, {}, 1, {.gemm_workspace = kGemmWorkspace});
+    };
+    EXPECT_THAT(thrown_by(run), HasSubstr(std::string(name_of(kind)) + " operand 0 has"));
+  }
+}
+
 TEST(Executor, ViewsOutsideTheirBuffersAreRefused) {
   OneRank one(small_gpt(DType::fp32));
   EXPECT_THROW(one.rank().bytes(Operand{0, 4, kNone, Access::read}), Error);

@@ -1,6 +1,9 @@
 // What goes wrong says so: missing GPUs, failing calls and kernels, a rank that breaks while others wait for it.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "engine/core/error.h"
 #include "tests/cuda_emulator/device/emulated_training.h"
 
@@ -65,6 +68,8 @@ struct Call {
   const char* words;
 };
 
+void PrintTo(const Call& call, std::ostream* out) { *out << call.function; }
+
 class FailingCall : public ::testing::TestWithParam<Call> {};
 
 TEST_P(FailingCall, IsNamedWithFileLineAndExpression) {
@@ -90,11 +95,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Call{"cudaMemcpyAsync", 2, cudaErrorInvalidValue, "cudaMemcpyAsync"},
                       Call{"cublasLtCreate", 1, cudaErrorUnknown, "CUBLAS_STATUS_NOT_INITIALIZED"},
                       Call{"cublasLtMatmulAlgoGetHeuristic", 1, cudaErrorUnknown, "gemm"},
-                      Call{"ncclCommInitRank", 1, cudaErrorUnknown, "unhandled system error"}),
+                      Call{"ncclCommInitRankConfig", 1, cudaErrorUnknown, "unhandled system error"}),
     [](const auto& info) { return info.param.function; });
 
 TEST(Failures, AKernelThatFailsIsReportedLater) {
-  const Error error = error_of(small_gpt(DType::fp32), [] { cuda_emulator::fail_kernel(30); });
+  const Error error = error_of(small_gpt(DType::fp32), [] {
+    cuda_emulator::reset({.pace = cuda_emulator::Pace::late});  // nothing runs before the host waits
+    cuda_emulator::fail_kernel(30);
+  });
   EXPECT_THAT(error.what(), HasSubstr("illegal memory access"));
   EXPECT_THAT(error.what(), HasSubstr("left behind by work launched before this call"));
 }
@@ -107,6 +115,37 @@ TEST(Failures, ARankThatBreaksEndsTheOthers) {
     EXPECT_EQ(error.kind(), Error::Kind::io);
     EXPECT_THAT(error.what(), HasSubstr("the data are gone"));
   }
+}
+
+TEST(Failures, ARankThatCannotConnectEndsTheOthersAtOnce) {
+  TrainConfig config = small_gpt(DType::fp32);
+  config.layout.tp = 2, config.layout.pp = 2, config.layout.sequence_parallel = true;
+  for (const int nth : {1, 4, 7}) {
+    const auto began = std::chrono::steady_clock::now();
+    const Error error = error_of(config, [&] { cuda_emulator::fail_call("ncclCommInitRankConfig", nth, cudaErrorUnknown); });
+    EXPECT_THAT(error.what(), HasSubstr("unhandled system error"));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+  }
+}
+
+TEST(Failures, APeerThatDoesNotComeEndsTheWaitOfTheOthers) {
+  TrainConfig config = small_gpt(DType::fp32);
+  config.layout.tp = 2;
+  cuda_emulator::reset({.devices = 2});
+  std::string why;
+  try {
+    train_on(config, {.steps = 3}, [&](const auto& programs, const HostWorkOn<RankMemory>& host, int steps) {
+      HostWorkOn<RankMemory> late = host;
+      late.before_step = [&](RankMemory& rank, int step) {
+        if (rank.rank() == 1 && step == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+        host.before_step(rank, step);
+      };
+      cuda::run_ranks(programs, late, steps, {.gemm_workspace = kGemmWorkspace, .patience_s = 2});
+    });
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  EXPECT_THAT(why, HasSubstr("rank 0 has been in step 1 for more than 2 s, and rank 1 has not come there"));
 }
 
 TEST(Failures, ACollectiveThatCannotStartNamesTheOp) {

@@ -62,6 +62,8 @@ struct Product {
   float alpha = 1;
 };
 
+void PrintTo(const Product& product, std::ostream* out) { *out << product.name; }
+
 class Gemms : public ::testing::TestWithParam<Product> {};
 
 TEST_P(Gemms, EqualFloat64) {

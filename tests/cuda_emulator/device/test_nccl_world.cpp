@@ -40,7 +40,7 @@ std::string on_four_ranks(Body body) {
         world.check(rank);
       } catch (const Error& error) {
         if (rank == 0) thrown = error.what();
-        world.abort();
+        world.abort("a peer failed");
       }
     });
   }
@@ -146,7 +146,7 @@ TEST(NcclWorld, WhatCannotBeIsRefused) {
 TEST(NcclWorld, AnEndedWorldRefusesWork) {
   EXPECT_THAT(on_four_ranks([&](int rank, NcclWorld& world, cudaStream_t stream) {
                 if (rank != 0) return;
-                world.abort();
+                world.abort("a peer failed");
                 world.launch(rank, 0, {.kind = OpKind::all_reduce, .dtype = DType::fp32, .reduction = Reduction::sum, .elements = 1}, stream);
               }),
               ::testing::HasSubstr("ended because a peer failed"));

@@ -16,6 +16,7 @@ struct Case {
   void (*change)(TrainConfig&);
   bool llama = false;
 };
+void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
 
 const Case kCases[] = {
     {"one_rank", [](TrainConfig&) {}},
@@ -72,6 +73,14 @@ TEST_P(Training, NeitherOrdersNorFreshMemoryChangeABit) {
   expect_same_bits(train_emulated(config, {.seed = 7, .order = ThreadOrder::reverse, .fill = Fill::small, .pace = Pace::late}),
                    reference);
   expect_same_bits(train_emulated(config, {.seed = 99, .order = ThreadOrder::shuffled, .pace = Pace::early}), reference);
+}
+
+TEST_P(Training, NoInterleavingOfStreamsChangesABit) {
+  const TrainConfig config = configured(GetParam(), DType::bf16);
+  const CpuTrainingResult reference = train_emulated(config, {}, 2);
+  for (std::uint64_t seed = 11; seed < 15; ++seed) {
+    expect_same_bits(train_emulated(config, {.seed = seed, .pace = static_cast<Pace>(seed % 3)}, 2), reference);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Training, ::testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
