@@ -112,6 +112,7 @@ class Conformance {
     for (auto& row : rows) {
       if (row) report.rows.push_back(std::move(*row));
     }
+    report.words = explained_words(report.rows);
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return report;
   }

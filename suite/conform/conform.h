@@ -33,6 +33,9 @@ std::vector<ConformSetup> conform_setups();
 
 ConformTolerance conform_tolerance(DType precision);
 
+/// The words of the rows' layouts, explained.
+std::vector<ConformWord> explained_words(const std::vector<ConformRow>& rows);
+
 struct ConformOptions {
   std::string filter = "*";  ///< glob of ids
   int steps = 20;

@@ -64,6 +64,7 @@ ConformReport run_conform_on(const TrainingDevice& device, const ConformOptions&
     if (told) told(row, chosen.size());
     report.rows.push_back(std::move(row));
   }
+  report.words = explained_words(report.rows);
   report.interrupted = stop.load() != 0;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return report;

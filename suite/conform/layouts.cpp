@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 #include <sstream>
 #include <string_view>
 
 #include "suite/conform/conform.h"
+#include "suite/conform/layout_words.h"
 
 namespace benchsuite {
 
@@ -53,7 +54,7 @@ TrainConfig baseline(const ModelConfig& model, DType precision) {
   return config;
 }
 
-/// Words (see `change`) by line. What a layout must equal is not written here: bit_equal_partner says it.
+/// Words (layout_words.h) by line. What a layout must equal is not written here: bit_equal_partner says it.
 constexpr std::string_view kLayouts[] = {
     // recompute in every form
     "full1",
@@ -199,102 +200,6 @@ constexpr std::string_view kLayouts[] = {
     "tp2 sp dp2 zero3 fsdp2",
 };
 
-/// The number behind `prefix` in `word`, or 0.
-std::int64_t number_after(std::string_view word, std::string_view prefix) {
-  if (!word.starts_with(prefix)) return 0;
-  std::int64_t number = 0;
-  const char* end = word.data() + word.size();
-  const auto [at, error] = std::from_chars(word.data() + prefix.size(), end, number);
-  return error == std::errc() && at == end ? number : 0;
-}
-
-void select(Layout& layout, RecomputeModule module) {
-  RecomputeConfig& recompute = layout.recompute;
-  if (recompute.granularity != RecomputeGranularity::selective) recompute.modules.clear();
-  recompute.granularity = RecomputeGranularity::selective;
-  recompute.modules.push_back(module);
-}
-
-void change(std::string_view word, TrainConfig& config) {
-  Layout& layout = config.layout;
-  Stack& stack = config.stack;
-  if (const auto k = number_after(word, "full")) {
-    layout.recompute = {.granularity = RecomputeGranularity::full, .num_layers = k};
-  } else if (const auto k = number_after(word, "block")) {
-    layout.recompute = {
-        .granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .num_layers = k};
-  } else if (const auto t = number_after(word, "tp")) {
-    layout.tp = t;
-  } else if (const auto p = number_after(word, "pp")) {
-    layout.pp = p;
-  } else if (const auto d = number_after(word, "dp")) {
-    layout.dp = d;
-  } else if (const auto v = number_after(word, "v")) {
-    layout.vpp = v, layout.schedule = ScheduleKind::interleaved;
-  } else if (const auto g = number_after(word, "g")) {
-    layout.microbatch_group = g;
-  } else if (const auto b = number_after(word, "b")) {
-    layout.micro_batch = b;
-  } else if (const auto stage = number_after(word, "zero")) {
-    layout.zero_stage = static_cast<int>(stage);
-  } else if (word == "sp") {
-    layout.sequence_parallel = true;
-  } else if (word == "gpipe") {
-    layout.schedule = ScheduleKind::gpipe;
-  } else if (word == "core") {
-    select(layout, RecomputeModule::core_attn);
-  } else if (word == "norm") {
-    select(layout, RecomputeModule::layernorm);
-  } else if (word == "mlp") {
-    select(layout, RecomputeModule::mlp);
-  } else if (word == "flash") {
-    layout.attention = AttentionKernel::flash;
-  } else if (word == "separate") {
-    stack.fused_bias_gelu = stack.fused_bias_dropout_add = false;
-  } else if (word == "regenerated") {
-    stack.stores_dropout_masks = false;
-  } else if (word == "overlap-pp") {
-    stack.overlaps_pipeline = true;
-  } else if (word == "blocking-pp") {
-    stack.overlaps_pipeline_interleaved = false;
-  } else if (word == "tiles") {
-    stack.overlaps_tensor_gemms = true;
-  } else if (word == "scattered") {
-    stack.scatters_pipeline_activations = true;
-  } else if (word == "distributed") {
-    layout.recompute.distribute_saved_activations = true;
-  } else if (word == "short-ends") {
-    layout.layer_split = {.first_stage = 1, .last_stage = 1};
-  } else if (word == "long-start") {
-    layout.layer_split.first_stage = 6;
-  } else if (word == "blocking-tp") {
-    stack.overlaps_tensor_backward = false;
-  } else if (word == "overlap-dp") {
-    stack.overlaps_gradient_reduction = true;
-  } else if (word == "by-parameter") {
-    stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
-    stack.sharded_parameters.synchronous = stack.sharded_parameters.by_lists = true;
-  } else if (word == "late-gather") {
-    stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
-  } else if (word == "by-layer") {
-    stack.sharded_parameters.unit = ShardedParameterConfig::Unit::layer;
-  } else if (word == "fsdp2") {  // as cases/stacks/fsdp2.json
-    stack.overlaps_gradient_reduction = true;
-    stack.sharded_parameters = {.unit = ShardedParameterConfig::Unit::layer,
-                                .prefetch_elements = 1,
-                                .max_live_elements = 1'000'000'000'000,
-                                .max_reuse_distance = 0,
-                                .persistence_threshold = 0};
-  } else if (word == "nothing-kept") {
-    stack.sharded_parameters = {
-        .prefetch_elements = 0, .max_live_elements = 0, .max_reuse_distance = 0, .persistence_threshold = 0};
-  } else if (word == "everything-kept") {
-    stack.sharded_parameters = {};
-  } else {
-    CHECK(false) << "the table of layouts has no word " << word;
-  }
-}
-
 std::vector<std::string> words_of(std::string_view line) {
   std::istringstream stream{std::string(line)};
   std::vector<std::string> words;
@@ -337,7 +242,7 @@ std::vector<ConformSetup> conform_setups() {
       for (const std::string_view line : kLayouts) {
         ConformSetup setup{prefix + std::string(line), std::string(line), plain};
         std::replace(setup.id.begin(), setup.id.end(), ' ', '+');
-        for (const std::string& word : words_of(line)) change(word, setup.config);
+        for (const std::string& word : words_of(line)) apply_layout_word(word, setup.config);
         setups.push_back(std::move(setup));
       }
     }
@@ -361,6 +266,19 @@ ConformTolerance conform_tolerance(DType precision) {
           "bf16 rounds each value to 2^-9; about a hundred roundings in a row through eight layers and back leave 2 % "
           "on a gradient "
           "entry, which Adam carries into the parameters of every later step"};
+}
+
+std::vector<ConformWord> explained_words(const std::vector<ConformRow>& rows) {
+  std::set<const LayoutWord*> used;
+  for (const ConformRow& row : rows) {
+    for (const std::string& word : words_of(row.layout)) used.insert(find_layout_word(word));
+  }
+  std::vector<ConformWord> words;
+  for (const LayoutWord& word : layout_words()) {
+    if (!used.contains(&word)) continue;
+    words.push_back({std::string(word.name) + (word.numbered ? "N" : ""), std::string(word.meaning)});
+  }
+  return words;
 }
 
 }  // namespace benchsuite

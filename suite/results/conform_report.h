@@ -26,9 +26,16 @@ struct ConformTolerance {
   std::string reason;
 };
 
+/// A word of the layouts' names.
+struct ConformWord {
+  std::string word;  ///< "sp"; "tpN" where a number follows
+  std::string meaning;
+};
+
 struct ConformReport {
   std::vector<ConformRow> rows;  ///< in table order; baselines are references, not rows
   std::vector<ConformTolerance> tolerances;
+  std::vector<ConformWord> words;  ///< those of the rows
   int steps = 0;
   double seconds = 0;
   bool interrupted = false;      ///< rows are those that were finished

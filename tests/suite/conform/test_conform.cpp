@@ -6,6 +6,7 @@
 #include <set>
 
 #include "suite/conform/conform.h"
+#include "suite/conform/layout_words.h"
 #include "suite/report/conform_html.h"
 #include "suite/report/conform_json.h"
 #include "tests/suite/support.h"
@@ -80,6 +81,18 @@ TrainConfig gpt(const std::string& words) {
 
 bool same(const TrainConfig& a, const TrainConfig& b) { return a.layout == b.layout && a.stack == b.stack; }
 
+TEST(ConformTable, EveryWordIsExplainedAndUsed) {
+  std::vector<ConformRow> rows;
+  for (const ConformSetup& setup : conform_setups()) rows.push_back({.layout = setup.layout});
+  EXPECT_EQ(explained_words(rows).size(), layout_words().size());
+  const auto few = explained_words({{.layout = "tp4 sp"}, {.layout = "tp2 blocking-tp"}});
+  ASSERT_EQ(few.size(), 3u);
+  EXPECT_EQ(few[0].word, "tpN");
+  EXPECT_EQ(few[1].word, "sp");
+  EXPECT_EQ(few[2].word, "blocking-tp");
+  for (const char* none : {"tp", "tp0", "tpx", "tp-1", "sp2", "b", ""}) EXPECT_EQ(find_layout_word(none), nullptr) << none;
+}
+
 TEST(ConformTable, WhatMustBeEqualBitForBitIsTheDesigns) {
   const auto partner = [](const std::string& words) { return bit_equal_partner(gpt(words)); };
   // Recompute, schedules, overlap, and ZeRO 0 = 1, 2 = 3; all four with one micro-batch.
@@ -131,19 +144,24 @@ TEST(Conform, ASignalEndsIt) {
   EXPECT_TRUE(report.rows.empty());
 }
 
-ConformReport two_rows() {
+ConformReport four_rows() {
   ConformReport report;
   report.steps = 20;
   report.rows = {{.id = "m/fp32/tp2", .layout = "tp2", .against = "m/fp32/one-rank", .max_abs_loss = 1e-6,
                   .max_rel_grad_norm = 2e-7, .pass = true},
                  {.id = "m/fp32/pp2", .layout = "pp2", .against = "m/fp32/one-rank", .required = ConformRow::Required::bits,
-                  .max_abs_loss = 0.5, .max_rel_grad_norm = 0, .pass = false, .note = "not <bit-equal>"}};
+                  .max_abs_loss = 0.5, .max_rel_grad_norm = 0, .pass = false, .note = "not <bit-equal>"},
+                 {.id = "m/bf16/pp2", .layout = "pp2", .against = "m/bf16/one-rank", .required = ConformRow::Required::bits,
+                  .pass = true},
+                 {.id = "m/bf16/tp2+pp2", .layout = "tp2 pp2", .against = "m/bf16/tp2", .required = ConformRow::Required::bits,
+                  .pass = true}};
+  report.words = {{"tpN", "tensor <ranks>"}};
   report.tolerances = {{.precision = "fp32", .loss = 1e-5, .gradient_norm = 1e-4, .reason = "another order"}};
   return report;
 }
 
 TEST(ConformReportJson, HasTheFields) {
-  const Json json = to_json(two_rows());
+  const Json json = to_json(four_rows());
   EXPECT_EQ(json.size(), 1u);
   EXPECT_EQ(json["configurations"][0],
             (Json{{"id", "m/fp32/tp2"}, {"layout", "tp2"}, {"against", "m/fp32/one-rank"}, {"max_abs_loss", 1e-6},
@@ -153,13 +171,23 @@ TEST(ConformReportJson, HasTheFields) {
 }
 
 TEST(ConformReportHtml, ShowsRowsReasonsAndTheVerdict) {
-  const std::string page = conform_html(two_rows());
+  const std::string page = conform_html(four_rows());
   EXPECT_THAT(page, HasSubstr("<title>Conformance: FAIL</title>"));
   EXPECT_THAT(page, HasSubstr("another order"));
-  EXPECT_THAT(page, HasSubstr("not &lt;bit-equal&gt;"));
+  EXPECT_THAT(page, HasSubstr("m/fp32: not &lt;bit-equal&gt;<p>pp2</p>"));
   EXPECT_THAT(page, Not(HasSubstr("<bit-equal>")));
-  ConformReport good = two_rows();
-  good.rows.pop_back();
+  EXPECT_THAT(page, HasSubstr("tensor &lt;ranks&gt;"));
+  // A summary: of one layout in fp32 none is equal, of two in bf16 both are.
+  EXPECT_THAT(page, HasSubstr("m/fp32<td>0 of 1<td>1 of 1<td>5.0e-01<td>1.0e-05"));
+  EXPECT_THAT(page, HasSubstr("m/bf16<td>2 of 2<td>0 of 0"));
+  // Sections by what a layout spreads over; the partner by its name.
+  for (const char* section : {"Tensor ranks", "Pipeline stages", "Tensor ranks × pipeline stages"}) {
+    EXPECT_THAT(page, HasSubstr("colspan=4>" + std::string(section) + "</tr>"));
+  }
+  EXPECT_THAT(page, HasSubstr("<td class=l>tp2 pp2<td class=l>bits of tp2"));
+  EXPECT_THAT(page, HasSubstr("<td class=l>tp2<td class=l>near one rank"));
+  ConformReport good = four_rows();
+  good.rows.erase(good.rows.begin() + 1);
   EXPECT_THAT(conform_html(good), HasSubstr("<title>Conformance: PASS</title>"));
 }
 
