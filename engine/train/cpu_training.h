@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/device/step_rank.h"
 #include "engine/train/cpu_host.h"
 #include "engine/train/step.h"
 
@@ -43,6 +45,7 @@ using RunWorld =
 struct TrainingDevice {
   std::function<std::string(int ranks)> why_unavailable;  ///< one line that names what is missing; "" when nothing is
   RunWorld run;
+  std::function<std::unique_ptr<StepDevice>(int ranks)> open;  ///< for a training run
 };
 
 /// Throws Error: config when the configuration does not validate, run when a rank fails, and what `run` throws.

@@ -95,17 +95,18 @@ struct TrainingRun::Rank {
   Communicator& world;
   RecordedStep recorded;
   Coordinates at;
-  CpuRank cpu;
+  std::unique_ptr<StepRank> device;
   Clock::time_point last = Clock::now();
 
-  Rank(Communicator& world_, const TrainingPlan& plan, int rank)
+  Rank(StepDevice& on, Communicator& world_, const TrainingPlan& plan, int rank)
       : world(world_), recorded(record_step(plan.config, rank, plan.optimizer)),
-        at(RankGrid(plan.config.layout).coordinates(rank)), cpu(recorded.program) {}
+        at(RankGrid(plan.config.layout).coordinates(rank)), device(on.make_rank(recorded.program)) {}
 
   std::vector<std::span<std::byte>> state() {
     std::vector<std::span<std::byte>> parts;
     for (BufferId id = 0; id < recorded.program.buffers.size(); ++id) {
-      if (is_state(recorded.program.buffers[id])) parts.push_back(cpu.bytes(id));
+      const Buffer& buffer = recorded.program.buffers[id];
+      if (is_state(buffer)) parts.push_back(device->bytes({0, buffer.bytes, id, Access::read_write}));
     }
     return parts;
   }
@@ -149,10 +150,10 @@ void TrainingRun::judge_folders() {
 }
 
 void TrainingRun::start(Rank& self) {
-  const int rank = self.cpu.rank();
+  const int rank = self.device->rank();
   agree_on_collectives(self.world, self.recorded.program, hash_of(identity_.dump()));
   if (resume_folder_.empty()) {
-    initialise_parameters(self.cpu, self.recorded.bindings, plan_.config.model.layers, plan_.seed);
+    initialise_parameters(*self.device, self.recorded.bindings, plan_.config.model.layers, plan_.seed);
   } else {
     const auto index = static_cast<std::size_t>(rank);
     if (manifest_.plans[index] != plan_of(self.recorded.program)) {
@@ -172,17 +173,17 @@ StepReport TrainingRun::run_step(Rank& self, std::int64_t step, bool& stop) {
   const Layout& layout = plan_.config.layout;
   const double rate = plan_.learning_rate.at(step);
   const TokenSource source = [this](std::int64_t sample, std::span<std::int32_t> tokens) { data_.fill(sample, tokens); };
-  fill_inputs(self.cpu, bindings, plan_.config, self.at, step, plan_.seed, source,
+  fill_inputs(*self.device, bindings, plan_.config, self.at, step, plan_.seed, source,
               {static_cast<float>(rate), plan_.beta1, plan_.beta2, plan_.epsilon});
-  self.cpu.run_step(self.world);
+  self.device->run_step(self.world);
 
   StepNews mine;
   mine.stop = hooks_.stop && hooks_.stop();
-  mine.gradient_norm = self.cpu.view<float>(bindings.gradient_norm)[0];
+  mine.gradient_norm = self.device->view<float>(bindings.gradient_norm)[0];
   mine.has_loss = self.at.tp == 0 && self.at.pp == layout.pp - 1;
-  if (mine.has_loss) mine.loss = self.cpu.view<float>(bindings.loss)[0];
+  if (mine.has_loss) mine.loss = self.device->view<float>(bindings.loss)[0];
   StepReport report{step + 1, 0, 0, rate, 0};
-  const std::vector<Communicator::Bytes> all = self.world.exchange(self.cpu.rank(), to_bytes(mine));
+  const std::vector<Communicator::Bytes> all = self.world.exchange(self.device->rank(), to_bytes(mine));
   stop = false;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto news = from_bytes<StepNews>(all[rank]);
@@ -202,7 +203,7 @@ StepReport TrainingRun::run_step(Rank& self, std::int64_t step, bool& stop) {
 
 void TrainingRun::save(Rank& self, std::int64_t step) {
   const std::string& dir = plan_.checkpoint.dir;
-  const int rank = self.cpu.rank();
+  const int rank = self.device->rank();
   const std::string phase = fmt::format("saving after step {}", step);
   std::unique_ptr<CheckpointSave> leader;
   if (rank == 0) leader = named(rank, phase, [&] { return std::make_unique<CheckpointSave>(dir, step); });
@@ -227,15 +228,20 @@ void TrainingRun::save(Rank& self, std::int64_t step) {
   self.last = Clock::now();
 }
 
-TrainingOutcome TrainingRun::live(Communicator& world, int rank) {
-  Rank self(world, plan_, rank);  // outlives run_as: messages under way use its memory until a failure is told
+TrainingOutcome TrainingRun::live(StepDevice& device, Communicator& world, int rank) {
+  Rank self(device, world, plan_, rank);  // outlives run_as: messages under way use its memory until a failure is told
   TrainingOutcome outcome;
-  world.run_as(rank, [&] { outcome = train(self); });
+  try {
+    world.run_as(rank, [&] { outcome = train(self); });
+  } catch (...) {
+    device.end(fmt::format("rank {} failed", rank));
+    throw;
+  }
   return outcome;
 }
 
 TrainingOutcome TrainingRun::train(Rank& self) {
-  const int rank = self.cpu.rank();
+  const int rank = self.device->rank();
   start(self);
   TrainingOutcome outcome;
   outcome.first_step = outcome.steps_done = manifest_.step;
@@ -252,7 +258,7 @@ TrainingOutcome TrainingRun::train(Rank& self) {
   return outcome;
 }
 
-TrainingOutcome TrainingRun::on_threads() {
+TrainingOutcome TrainingRun::on_threads(StepDevice& device) {
   const auto count = static_cast<std::size_t>(ranks());
   ThreadWorld world(ranks());
   std::vector<TrainingOutcome> outcomes(count);
@@ -262,7 +268,7 @@ TrainingOutcome TrainingRun::on_threads() {
     threads.emplace_back([&, i]() noexcept {
       const int rank = static_cast<int>(i);
       try {
-        world.run_as(rank, [&] { outcomes[i] = live(world, rank); });
+        world.run_as(rank, [&] { outcomes[i] = live(device, world, rank); });
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -273,13 +279,19 @@ TrainingOutcome TrainingRun::on_threads() {
   return std::move(outcomes[0]);
 }
 
+TrainingOutcome TrainingRun::on_threads() {
+  CpuDevice device;
+  return on_threads(device);
+}
+
 TrainingOutcome TrainingRun::as_rank(Communicator& world, int rank) {
   if (world.ranks() != ranks()) {
     throw Error({Violation{plan_.file, "layout", fmt::format("{} ranks", ranks()),
                            fmt::format("{} processes were started", world.ranks()),
                            fmt::format("start {} processes: scripts/mpirun -n {} train ...", ranks(), ranks())}});
   }
-  return live(world, rank);
+  CpuDevice device;
+  return live(device, world, rank);
 }
 
 }  // namespace benchsuite

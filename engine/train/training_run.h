@@ -1,11 +1,11 @@
-// A training run on device cpu: data, learning rate, steps, checkpoints. One code for ranks that are threads of this process
-// and for a rank that is a process of its own (comm/mpi).
+// A training run: data, learning rate, steps, checkpoints. One code for ranks that are threads of this process, on any device that
+// computes, and for a rank of device cpu that is a process of its own (comm/mpi).
 //
 //   TrainingRun run(plan, {.resume = "checkpoints"}, hooks);
-//   TrainingOutcome outcome = run.on_threads();
+//   TrainingOutcome outcome = run.on_threads(device);
 //
 // Bit-exact resume: N steps give the same parameters, moments and losses as k steps, a checkpoint, and N - k steps from it,
-// under the same layout. A checkpoint holds, by rank, every buffer of parameters, masters and moments as it is in memory; the
+// under the same layout and on the same device. A checkpoint holds, by rank, every buffer of parameters, masters and moments as it is in memory; the
 // data position and the learning rate follow from the step.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/comm/communicator.h"
+#include "engine/device/step_rank.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/step.h"
 #include "engine/train/train_config.h"
@@ -61,18 +62,19 @@ class TrainingRun {
   const TextData& data() const { return data_; }
   int ranks() const { return static_cast<int>(plan_.config.layout.world()); }
 
-  /// All ranks as threads. Throws what the first rank to fail threw: io for a checkpoint that can't be written (earlier ones
+  /// All ranks as threads, on a device that is opened for ranks() ranks. Throws what the first rank to fail threw: io for a checkpoint that can't be written (earlier ones
   /// are untouched), run when the loss is no longer finite or a rank breaks.
-  TrainingOutcome on_threads();
+  TrainingOutcome on_threads(StepDevice& device);
+  TrainingOutcome on_threads();  ///< on device cpu
 
-  /// This process's rank in `world`, which must have ranks() ranks. Throws likewise.
+  /// This process's rank in `world`, on device cpu; the world must have ranks() ranks. Throws likewise.
   TrainingOutcome as_rank(Communicator& world, int rank);
 
  private:
   struct Rank;
 
   void judge_folders();
-  TrainingOutcome live(Communicator& world, int rank);
+  TrainingOutcome live(StepDevice& device, Communicator& world, int rank);
   TrainingOutcome train(Rank& self);
   void start(Rank& self);
   StepReport run_step(Rank& self, std::int64_t step, bool& stop);

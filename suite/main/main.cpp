@@ -25,7 +25,8 @@ void on_signal(int number) {
 /// What `--device cuda` runs on.
 benchsuite::TrainingDevice cuda_device() {
   return {benchsuite::cuda::why_unavailable,
-          [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps); }};
+          [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps); },
+          [](int ranks) { return benchsuite::cuda::open_device(ranks); }};
 }
 
 }  // namespace

@@ -171,10 +171,11 @@ std::string conform_html(const ConformReport& report) {
            html::style_sheet(), kStyle);
   page.add("<div class=\"verdict t-{}\"><h1>Conformance of {} layouts ", passed ? "ok" : "bad", report.rows.size());
   html::pill(page, passed ? "PASS" : "FAIL", passed ? "ok" : "bad");
-  page.add("</h1><p>Each trained {} {} of the same model on the same samples. {} {}.{}</p></div>\n", report.steps,
+  page.add("</h1><p>Each trained {} {} of the same model on the same samples. {} {}.{}{}</p></div>\n", report.steps,
            report.steps == 1 ? "step" : "steps",
            failures == 0 ? "None" : std::to_string(failures), failures == 1 ? "differs" : "differ",
-           report.interrupted ? " The run was interrupted: the layouts below are those that were finished." : "");
+           report.interrupted ? " The run was interrupted: the layouts below are those that were finished." : "",
+           report.left_out == 0 ? "" : fmt::format(" Left out: {} with more ranks than there are GPUs.", report.left_out));
   if (failures > 0) failures_list(page, report.rows);
   summary_table(page, report, groups);
   page.raw(

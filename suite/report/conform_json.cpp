@@ -17,7 +17,9 @@ Json to_json(const ConformReport& report) {
                     {"required", word_of(row.required)},
                     {"verdict", row.pass ? "PASS" : "FAIL"}});
   }
-  return {{"configurations", std::move(rows)}};
+  Json out = {{"configurations", std::move(rows)}};
+  if (report.left_out > 0) out["left_out"] = report.left_out;
+  return out;
 }
 
 }  // namespace benchsuite

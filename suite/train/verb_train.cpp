@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/device/cpu/cpu_rank.h"
 #include "engine/model/flops.h"
 #include "engine/train/host_peak.h"
 #include "engine/train/training_run.h"
@@ -35,7 +36,7 @@ class Narrator {
   void begin(const TrainingRun& run) {
     const Layout& layout = plan_.config.layout;
     const ModelConfig& model = plan_.config.model;
-    peak_ = measure_host_peak();
+    if (on_cpu()) peak_ = measure_host_peak();
     flops_ = model_flops(model, layout, flops_formula_of(model.family, true)).total();
     if (!plan_.log.empty()) {
       std::error_code ignored;  // a folder that can't be made shows as a log that can't be written
@@ -43,24 +44,26 @@ class Narrator {
       log_ = EventLog(plan_.log);
     }
     say("train  {}: tp {} x pp {} x dp {}, {} rank{} as {}, {}, {} steps of {} samples of {} tokens", model.name,
-        layout.tp, layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s", processes_ ? "processes" : "threads",
+        layout.tp, layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s",
+        !on_cpu() ? "threads, a GPU each" : processes_ ? "processes" : "threads",
         name_of(layout.precision), plan_.steps, layout.global_batch, model.seq);
     say("data   {}: {} samples an epoch; {} windows that fill no batch and {} tokens that fill no window are dropped",
         plan_.data.path, run.data().samples_per_epoch(), run.data().dropped_windows(), run.data().dropped_tokens());
-    say("host   peak {:.1f} GFLOP/s, measured by fp32 matrix products on all cores; MFU is model FLOPs ({}) over it",
+    if (on_cpu()) say("host   peak {:.1f} GFLOP/s, measured by fp32 matrix products on all cores; MFU is model FLOPs ({}) over it",
         peak_ * 1e-9, id_of(flops_formula_of(model.family, true)));
     log_.append({{"event", "start"},
                  {"suite_version", kSuiteVersion},
                  {"engine_commit", engine_commit()},
                  {"config", plan_.file},
                  {"ranks", run.ranks()},
+                 {"device", request_.device},
                  {"processes", processes_},
                  {"identity", identity_of(plan_, run.data())},
                  {"steps", plan_.steps},
                  {"samples_per_epoch", run.data().samples_per_epoch()},
                  {"dropped_windows", run.data().dropped_windows()},
                  {"dropped_tokens", run.data().dropped_tokens()},
-                 {"host_peak_flops", peak_},
+                 {"host_peak_flops", on_cpu() ? Json(peak_) : Json()},
                  {"model_flops_per_step", flops_}});
   }
 
@@ -94,7 +97,7 @@ class Narrator {
  private:
   void step(const StepReport& report) {
     const auto tokens = static_cast<double>(plan_.config.layout.global_batch * plan_.config.model.seq);
-    const double tokens_per_s = tokens / report.seconds, mfu = flops_ / report.seconds / peak_;
+    const double tokens_per_s = tokens / report.seconds, achieved = flops_ / report.seconds;
     log_.append({{"event", "step"},
                  {"step", report.step},
                  {"loss", report.loss},
@@ -102,16 +105,18 @@ class Narrator {
                  {"lr", report.learning_rate},
                  {"seconds", report.seconds},
                  {"tokens_per_s", tokens_per_s},
-                 {"mfu", mfu}});
+                 {"mfu", on_cpu() ? Json(achieved / peak_) : Json()}});
     // Every step of a short run; of a long one a line a second, and the last.
     constexpr std::int64_t kShortRun = 100;
     const auto now = Clock::now();
     if (plan_.steps > kShortRun && report.step != plan_.steps && now - last_line_ < std::chrono::seconds(1)) return;
     last_line_ = now;
-    say("step   {:>{}}/{}  loss {:.6f}  norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  MFU {:.1f} %", report.step,
+    say("step   {:>{}}/{}  loss {:.6f}  norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {}", report.step,
         fmt::formatted_size("{}", plan_.steps), plan_.steps, report.loss, report.gradient_norm, report.learning_rate,
-        tokens_per_s, 100 * mfu);
+        tokens_per_s, on_cpu() ? fmt::format("MFU {:.1f} %", 100 * achieved / peak_) : fmt::format("{:.3g} TFLOP/s", achieved * 1e-12));
   }
+
+  bool on_cpu() const { return request_.device == "cpu"; }
 
   template <class... Parts>
   void say(fmt::format_string<Parts...> format, Parts&&... parts) {
@@ -146,12 +151,14 @@ TrainingOptions options_of(const TrainRequest& request, const TrainingPlan& plan
   return options;
 }
 
-int train_on_threads(const TrainRequest& request, const std::atomic<int>& signal) {
+int train_on_threads(const TrainRequest& request, const TrainingDevice& cuda, const std::atomic<int>& signal) {
   const TrainingPlan plan = load_training_file(request.config);
+  std::unique_ptr<StepDevice> device = std::make_unique<CpuDevice>();
+  if (request.device == "cuda") device = cuda.open(static_cast<int>(plan.config.layout.world()));
   Narrator narrator(request, plan, false);
   TrainingRun run(plan, options_of(request, plan, true), narrator.hooks(signal));
   narrator.begin(run);
-  const TrainingOutcome outcome = run.on_threads();
+  const TrainingOutcome outcome = run.on_threads(*device);
   narrator.end(outcome, signal.load());
   return exit_of(outcome, signal.load());
 }
@@ -194,8 +201,12 @@ bool under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 }  // namespace
 
-int verb_train(const TrainRequest& request, const std::atomic<int>& signal) {
-  if (!under_mpirun()) return train_on_threads(request, signal);
+int verb_train(const TrainRequest& request, const TrainingDevice& cuda, const std::atomic<int>& signal) {
+  if (!under_mpirun()) return train_on_threads(request, cuda, signal);
+  if (request.device != "cpu") {
+    throw Error({Violation{"command line", "--device", request.device, "ranks on GPUs are threads of one process",
+                           "start without mpirun"}});
+  }
 #ifdef BENCHSUITE_HAS_MPI
   return train_as_process(request, signal);
 #else
@@ -206,10 +217,13 @@ int verb_train(const TrainRequest& request, const std::atomic<int>& signal) {
 
 void define_train(CLI::App& app, TrainRequest& request) {
   CLI::App* verb =
-      app.add_subcommand("train", "Train a small model for real on device cpu, with checkpoints and resume");
+      app.add_subcommand("train", "Train a small model for real, with checkpoints and resume");
   verb->add_option("--config", request.config, "Training configuration (JSON); cases/train holds examples")
       ->type_name("FILE")
       ->required();
+  verb->add_option("--device", request.device, "cpu (default), or cuda: a GPU for each rank")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   verb->add_option("--resume", request.resume,
                    "Go on from the newest checkpoint of DIR (default: checkpoint.dir), or from DIR itself if it is one")
       ->type_name("[DIR]")
@@ -219,17 +233,18 @@ void define_train(CLI::App& app, TrainRequest& request) {
       "Examples:\n"
       "  benchsuite train --config cases/train/gpt_tiny.json\n"
       "  benchsuite train --config cases/train/gpt_tiny.json --resume\n"
+      "  benchsuite train --config cases/train/gpt_tiny.json --device cuda\n"
       "  scripts/mpirun -n 4 train --config cases/train/gpt_tiny.json     (ranks as processes)\n"
-      "Exit codes: 0 trained to the end, 2 bad configuration, 3 the run broke, 130 interrupted, 143 terminated (after "
-      "the\n"
-      "step was finished and a checkpoint written)");
+      "Exit codes: 0 trained to the end, 2 bad configuration, 3 the run broke, 5 too few GPUs, 130 interrupted, 143 terminated\n"
+      "(after the step was finished and a checkpoint written)");
 }
 
-std::optional<int> dispatch_train(const CLI::App& app, TrainRequest& request, const std::atomic<int>& signal) {
+std::optional<int> dispatch_train(const CLI::App& app, TrainRequest& request, const TrainingDevice& cuda,
+                                  const std::atomic<int>& signal) {
   if (!app.got_subcommand("train")) return std::nullopt;
   request.resumes = app.get_subcommand("train")->count("--resume") > 0;
   std::erase(request.resume, "");
-  return verb_train(request, signal);
+  return verb_train(request, cuda, signal);
 }
 
 }  // namespace benchsuite

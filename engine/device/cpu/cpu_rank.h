@@ -14,7 +14,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/device/cpu/kernel_call.h"
-#include "engine/device/rank_memory.h"
+#include "engine/device/step_rank.h"
 #include "engine/program/timeline.h"
 
 namespace benchsuite {
@@ -23,7 +23,7 @@ namespace benchsuite {
 /// and when they die, so that a read of bytes never written, or after their free, shows in the results.
 enum class Poison : std::uint8_t { off, on };
 
-class CpuRank final : public RankMemory {
+class CpuRank final : public StepRank {
  public:
   /// Allocates the arenas, zeroed. The Program must outlive the rank. Throws on operands outside their buffers and on
   /// buffers outside their arenas.
@@ -36,9 +36,8 @@ class CpuRank final : public RankMemory {
   float* data(const Tensor& tensor) { return view<float>(tensor).data(); }
   float* data(const Operand& operand) { return reinterpret_cast<float*>(bytes(operand).data()); }
 
-  /// Runs every op once. All ranks of `world` call it on a thread of their own, inside run_as where they are threads.
-  /// Throws with rank and op in front of what went wrong; Error (run) on deadlock or when a peer failed.
-  void run_step(Communicator& world);
+  /// Also throws Error (run) on deadlock.
+  void run_step(Communicator& world) override;
 
   /// Real time of the last step; the origin is when the first rank began it. A compute op's `ready` is its start.
   const Timeline& timeline() const { return timeline_; }
@@ -83,6 +82,13 @@ class CpuRank final : public RankMemory {
   cpu::Staging staging_;
   Communicator::Clock::time_point step_start_;
   Timeline timeline_;
+};
+
+/// Device cpu.
+class CpuDevice final : public StepDevice {
+ public:
+  std::unique_ptr<StepRank> make_rank(const Program& program) override { return std::make_unique<CpuRank>(program); }
+  void end(const std::string&) override {}  // peers meet in the world, which knows
 };
 
 }  // namespace benchsuite

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "engine/comm/agreement.h"
@@ -23,57 +24,37 @@ constexpr int kOldestMajor = 8;  // A100
 
 using Clock = std::chrono::steady_clock;
 
-/// A world of ranks that live on threads of this process.
-class World {
+class World;
+
+/// A rank of a world.
+class Rank final : public StepRank {
  public:
-  World(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, const Options& options,
-        const StepTimeline& timeline)
-      : programs_(programs), host_(host), options_(options), timeline_(timeline), threads_(static_cast<int>(programs.size())),
-        nccl_(static_cast<int>(programs.size())), ranks_(programs.size()), progress_(programs.size()) {}
+  Rank(const Program& program, World& world);
 
-  /// Everything rank `index` does, on its thread.
-  void live(std::size_t index, int steps) {
-    const int rank = static_cast<int>(index);
-    try {
-      threads_.run_as(rank, [&] {
-        CUDA_CHECK(cudaSetDevice(rank));
-        ranks_[index] = std::make_unique<CudaRank>(*programs_[index], algorithms_, options_);
-        agree_on_collectives(threads_, *programs_[index], 0);  // all are there, and have their memory
-        CudaRank& self = *ranks_[index];
-        together(index, kConnecting, [&] { self.connect(nccl_); });
-        if (host_.init) host_.init(self);
-        for (int step = 0; step < steps; ++step) {
-          if (host_.before_step) host_.before_step(self, step);
-          together(index, step, [&] {
-            self.start_step(nccl_);
-            self.finish_step(nccl_);
-          });
-          if (timeline_) timeline_(rank, step, self.timeline());
-          if (host_.after_step) host_.after_step(self, step);
-        }
-      });
-    } catch (...) {
-      nccl_.abort(fmt::format("rank {} failed", rank));  // peers wait in collectives for this rank
-      end_one();
-      throw;
-    }
-    end_one();
-  }
-
-  /// Sleeps until all ranks have ended; meanwhile ends communication when one is with its peers for longer than the patience.
-  void watch() {
-    std::unique_lock lock(mutex_);
-    while (!all_ended_.wait_for(lock, kLook, [&] { return ended_ == progress_.size(); })) {
-      for (std::size_t rank = 0; rank < progress_.size(); ++rank) {
-        const Progress& at = progress_[rank];
-        if (at.inside && Clock::now() - at.since > std::chrono::duration<double>(options_.patience_s)) nccl_.abort(overdue(rank));
-      }
-    }
-  }
-
-  int failed_rank() const { return threads_.failed_rank(); }
+  const Program& program() const override { return cuda_.program(); }
+  std::span<std::byte> bytes(const Operand& operand) override { return cuda_.bytes(operand); }
+  void run_step(Communicator& peers) override;
+  const Timeline& timeline() const { return cuda_.timeline(); }
 
  private:
+  World& world_;
+  CudaRank cuda_;
+  int step_ = 0;
+};
+
+class World final : public StepDevice {
+ public:
+  World(int ranks, const Options& options)
+      : options_(options), nccl_(ranks), progress_(static_cast<std::size_t>(ranks)), watch_([this](std::stop_token stop) { watch(stop); }) {}
+
+  std::unique_ptr<StepRank> make_rank(const Program& program) override {
+    CUDA_CHECK(cudaSetDevice(program.rank));
+    return std::make_unique<Rank>(program, *this);
+  }
+  void end(const std::string& why) override { nccl_.abort(why); }
+
+ private:
+  friend class Rank;
   static constexpr int kConnecting = -1;
   static constexpr std::chrono::milliseconds kLook{50};
 
@@ -85,20 +66,27 @@ class World {
 
   /// What ranks do together: nobody ends it before all have begun.
   template <class Body>
-  void together(std::size_t index, int stage, Body body) {
+  void together(int rank, int stage, Body body) {
+    Progress& mine = progress_[static_cast<std::size_t>(rank)];
     {
       const std::lock_guard lock(mutex_);
-      progress_[index] = {stage, true, Clock::now()};
+      mine = {stage, true, Clock::now()};
     }
     body();
     const std::lock_guard lock(mutex_);
-    progress_[index].inside = false;
+    mine.inside = false;
   }
 
-  void end_one() {
-    const std::lock_guard lock(mutex_);
-    ++ended_;
-    all_ended_.notify_one();
+  /// Ends communication when a rank is with its peers for longer than the patience.
+  void watch(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      wake_.wait_for(lock, stop, kLook, [] { return false; });
+      for (std::size_t rank = 0; rank < progress_.size(); ++rank) {
+        const Progress& at = progress_[rank];
+        if (at.inside && Clock::now() - at.since > std::chrono::duration<double>(options_.patience_s)) nccl_.abort(overdue(rank));
+      }
+    }
   }
 
   std::string overdue(std::size_t rank) const {
@@ -112,19 +100,28 @@ class World {
                        missing.empty() ? "so have its peers" : fmt::format("rank {} has not come there", fmt::join(missing, ", ")));
   }
 
-  const std::vector<const Program*>& programs_;
-  const HostWorkOn<RankMemory>& host_;
-  const Options& options_;
-  const StepTimeline& timeline_;
-  ThreadWorld threads_;
+  const Options options_;
   NcclWorld nccl_;
   GemmAlgorithms algorithms_;
-  std::vector<std::unique_ptr<CudaRank>> ranks_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable all_ended_;
+  std::mutex mutex_;  // guards `progress_`
+  std::condition_variable_any wake_;
   std::vector<Progress> progress_;  // by rank
-  std::size_t ended_ = 0;
+  std::jthread watch_;              // last: it uses all of the above
 };
+
+Rank::Rank(const Program& program, World& world) : world_(world), cuda_(program, world.algorithms_, world.options_) {}
+
+void Rank::run_step(Communicator& peers) {
+  if (step_ == 0) {
+    agree_on_collectives(peers, program(), 0);  // all are there, and have their memory
+    world_.together(rank(), World::kConnecting, [&] { cuda_.connect(world_.nccl_); });
+  }
+  world_.together(rank(), step_, [&] {
+    cuda_.start_step(world_.nccl_);
+    cuda_.finish_step(world_.nccl_);
+  });
+  ++step_;
+}
 
 }  // namespace
 
@@ -158,29 +155,49 @@ std::string why_unavailable(int ranks) {
   return "";
 }
 
+std::unique_ptr<StepDevice> open_device(int ranks, const Options& options) {
+  if (const std::string why = why_unavailable(ranks); !why.empty()) throw Error(Error::Kind::unavailable, why);
+  return std::make_unique<World>(ranks, options);
+}
+
 void run_ranks(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, int steps, const Options& options,
                const StepTimeline& timeline) {
   for (std::size_t i = 0; i < programs.size(); ++i) {
     CHECK(programs[i]->rank == static_cast<int>(i)) << "program " << i << " is of rank " << programs[i]->rank;
   }
-  if (const std::string why = why_unavailable(static_cast<int>(programs.size())); !why.empty()) {
-    throw Error(Error::Kind::unavailable, why);
-  }
-  World world(programs, host, options, timeline);
+  const std::unique_ptr<StepDevice> device = open_device(static_cast<int>(programs.size()), options);
+  ThreadWorld peers(static_cast<int>(programs.size()));
+  const auto live = [&](int index) {
+    std::unique_ptr<StepRank> rank;
+    try {
+      peers.run_as(index, [&] {
+        rank = device->make_rank(*programs[static_cast<std::size_t>(index)]);
+        if (host.init) host.init(*rank);
+        for (int step = 0; step < steps; ++step) {
+          if (host.before_step) host.before_step(*rank, step);
+          rank->run_step(peers);
+          if (timeline) timeline(index, step, static_cast<const Rank&>(*rank).timeline());
+          if (host.after_step) host.after_step(*rank, step);
+        }
+      });
+    } catch (...) {
+      device->end(fmt::format("rank {} failed", index));
+      throw;
+    }
+  };
   std::vector<std::exception_ptr> errors(programs.size());
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     threads.emplace_back([&, i]() noexcept {
       try {
-        world.live(i, steps);
+        live(static_cast<int>(i));
       } catch (...) {
         errors[i] = std::current_exception();
       }
     });
   }
-  world.watch();
-  for (std::thread& thread : threads) thread.join();
-  if (const int failed = world.failed_rank(); failed >= 0) std::rethrow_exception(errors[static_cast<std::size_t>(failed)]);
+  threads.clear();
+  if (const int failed = peers.failed_rank(); failed >= 0) std::rethrow_exception(errors[static_cast<std::size_t>(failed)]);
 }
 
 }  // namespace benchsuite::cuda

@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/device/rank_memory.h"
+#include "engine/device/step_rank.h"
 #include "engine/program/timeline.h"
 
 namespace benchsuite::cuda {
@@ -22,13 +23,17 @@ struct Options {
   double patience_s = 600;  ///< that a rank may be in a step, or wait for its peers to connect, before all are stopped
 };
 
+/// The GPUs of this machine for a world of ranks that are threads of this process, a GPU each, with NCCL between them: the GPU of
+/// its number for each rank. When a rank is in a step, or connecting, for longer than the patience (its peers don't come, or its
+/// GPU hangs), all stop; that a rank's own host work or kernel never returns nothing but the end of the process helps against.
+/// Throws Error (unavailable) with why_unavailable's line when that is not empty.
+std::unique_ptr<StepDevice> open_device(int ranks, const Options& options = {});
+
 /// Called on each rank's thread after each step, with the step's timeline (if spans are on).
 using StepTimeline = std::function<void(int rank, int step, const Timeline&)>;
 
-/// Runs `steps` steps of all Programs (programs[i]->rank must be i), each rank a thread of this process on the GPU of its number,
-/// collectives through NCCL. When a rank fails, or is in a step for longer than the patience (its peers don't come, or its GPU
-/// hangs), all stop, and the error of the first to fail is thrown; that a rank's own host work or kernel never returns nothing
-/// but the end of the process helps against. Throws Error (unavailable) with why_unavailable's line when that is not empty.
+/// Runs `steps` steps of all Programs (programs[i]->rank must be i) on a device opened for them. When a rank fails, all stop, and
+/// the error of the first to fail is thrown.
 void run_ranks(const std::vector<const Program*>& programs, const HostWorkOn<RankMemory>& host, int steps,
                const Options& options = {}, const StepTimeline& timeline = {});
 

@@ -21,10 +21,11 @@ int gpus() {
 
 int main(int argc, char** argv) {
   cuda_emulator::reset({.devices = gpus(), .order = cuda_emulator::ThreadOrder::shuffled});
-  const benchsuite::TrainingDevice cuda{benchsuite::cuda::why_unavailable,
-                                        [](const auto& programs, const auto& host, int steps) {
-                                          benchsuite::cuda::run_ranks(programs, host, steps, {.gemm_workspace = 2048});
-                                        }};
+  static const benchsuite::cuda::Options options{.gemm_workspace = 2048};
+  const benchsuite::TrainingDevice cuda{
+      benchsuite::cuda::why_unavailable,
+      [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps, options); },
+      [](int ranks) { return benchsuite::cuda::open_device(ranks, options); }};
   const std::atomic<int> no_signal{0};
   return benchsuite::run_cli(std::vector<std::string>(argv + 1, argv + argc), benchsuite::simulate, cuda, no_signal);
 }

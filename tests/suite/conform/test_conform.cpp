@@ -161,8 +161,11 @@ ConformReport four_rows() {
 }
 
 TEST(ConformReportJson, HasTheFields) {
-  const Json json = to_json(four_rows());
+  ConformReport report = four_rows();
+  const Json json = to_json(report);
   EXPECT_EQ(json.size(), 1u);
+  report.left_out = 3;
+  EXPECT_EQ(to_json(report)["left_out"], 3);
   EXPECT_EQ(json["configurations"][0],
             (Json{{"id", "m/fp32/tp2"}, {"layout", "tp2"}, {"against", "m/fp32/one-rank"}, {"max_abs_loss", 1e-6},
                   {"max_rel_grad_norm", 2e-7}, {"required", "tolerance"}, {"verdict", "PASS"}}));
@@ -175,6 +178,10 @@ TEST(ConformReportHtml, ShowsRowsReasonsAndTheVerdict) {
   EXPECT_THAT(page, HasSubstr("<title>Conformance: FAIL</title>"));
   EXPECT_THAT(page, HasSubstr("another order"));
   EXPECT_THAT(page, HasSubstr("m/fp32: not &lt;bit-equal&gt;<p>pp2</p>"));
+  EXPECT_THAT(page, Not(HasSubstr("Left out")));
+  ConformReport fewer = four_rows();
+  fewer.left_out = 3;
+  EXPECT_THAT(conform_html(fewer), HasSubstr("Left out: 3 with more ranks than there are GPUs."));
   EXPECT_THAT(page, Not(HasSubstr("<bit-equal>")));
   EXPECT_THAT(page, HasSubstr("tensor &lt;ranks&gt;"));
   // A summary: of one layout in fp32 none is equal, of two in bf16 both are.

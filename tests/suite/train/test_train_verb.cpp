@@ -101,6 +101,16 @@ TEST_F(Train, TellsEveryMistakeAtOnce) {
   EXPECT_EQ(train(config).exit_code, 2);
 }
 
+TEST_F(Train, WithoutGpusOneLineSaysWhatIsMissing) {
+  Json config = small_config();
+  config["layout"]["dp"] = 64, config["layout"]["global_batch"] = 128;  // more ranks than any machine has GPUs
+  const Finished run = train(config, {"--device", "cuda"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, testing::MatchesRegex("benchsuite: device cuda: [^\n]+\n"));
+  EXPECT_EQ(train(small_config(), {"--device", "sim"}).exit_code, 2);
+}
+
 TEST_F(Train, InterruptedAndResumedEqualsStraight) {
   ASSERT_EQ(train(small_config()).exit_code, 0);
   const auto straight = curve();
