@@ -47,6 +47,7 @@ void AttentionBlock::rotate(OpKind kind, const Tensor& qkv) {
   context_.rec.record({.kind = kind,
                        .dtype = context_.dtype,
                        .out_dtype = context_.dtype,
+                       .eager = !context_.stack.fused_rope,
                        .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.kv_local, 0},
                        .scalars = {static_cast<float>(context_.model.rope_theta)}},
                       {updates(qkv)});

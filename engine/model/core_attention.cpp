@@ -7,10 +7,12 @@
 namespace benchsuite {
 
 OpShape CoreAttention::shape(OpKind kind) const {
+  const bool unfused = kind < OpKind::flash_attention;
   return {.kind = kind,
           .dtype = context_.dtype,
           .out_dtype = context_.dtype,
           .causal = true,
+          .eager = unfused && !context_.stack.strided_attention,
           .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.kv_local},
           .scalars = {1.0f / std::sqrt(static_cast<float>(context_.d))}};
 }
@@ -37,6 +39,7 @@ OpShape softmax_shape(const ModelContext& context, OpKind kind) {
           .dtype = context.dtype,
           .out_dtype = context.dtype,
           .causal = true,
+          .eager = !context.stack.fused_softmax,
           .dims = {context.b * context.a_local * context.s, context.s}};
 }
 
@@ -130,8 +133,11 @@ Tensor CoreAttention::backward_unfused(const Tensor& dcontext, LayerState& state
 namespace {
 
 OpShape flash_shape(const ModelContext& context, OpShape shape) {
+  // Each of c context-parallel ranks has s/c queries against s keys: the work of c attentions over s/c.
+  shape.dims[1] *= context.layout.cp;
   shape.dims[5] = context.at.tp * context.a_local;
   shape.scalars[1] = context.dropout;
+  shape.attention = context.stack.fused_attention;
   return shape;
 }
 

@@ -59,10 +59,13 @@ void Embedding::backward(const Tensor& dy, State& state) {
     rec.record({.kind = OpKind::position_backward,
                 .dtype = context_.dtype,
                 .out_dtype = positions_->gradient.dtype,
+                .extra_kernels = context_.vector_additions(1),
                 .dims = {context_.s, context_.b, context_.h, 0}},
                {reads(whole), updates(positions_->gradient)});
   }
-  rec.record(lookup_shape(OpKind::embedding_backward),
+  OpShape lookup = lookup_shape(OpKind::embedding_backward);
+  lookup.eager = !context_.stack.fused_gradient_accumulation;
+  rec.record(lookup,
              {reads(context_.current_inputs().tokens), reads(whole), updates(words_.gradient)});
   release_entered(context_, whole, dpositioned);
   release_dropped(context_, dpositioned, dy);

@@ -19,7 +19,7 @@ struct Letters {
   std::int64_t groups, recomputed_layers;  // of the stage: groups that full recompute keeps the input of, layers run again
 
   Letters(const ModelConfig& model, const Layout& layout, std::int64_t stage)
-      : s(static_cast<double>(model.seq)),
+      : s(static_cast<double>(model.seq / layout.cp)),
         b(static_cast<double>(layout.micro_batch)),
         h(static_cast<double>(model.hidden)),
         f(static_cast<double>(model.ffn_hidden)),
@@ -180,7 +180,9 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     const std::string r = layout.sequence_parallel ? "/t" : "";
     saved.outside.push_back({"final layernorm input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
     saved.outside.push_back({"head input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
-    saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
+    const double share = stack.gathers_logits ? 1 : n.t;
+    saved.outside.push_back(
+        {"logits", waiting * 4 * n.s * n.b * vocab / share, stack.gathers_logits ? "4 s b V" : "4 s b V/t"});
   }
   saved.outside_bytes = sum(saved.outside);
   return saved;
@@ -246,9 +248,10 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   // Forward: gather, scatter. Backward: gather dY, re-gather the column layer's input, scatter dX. Tiles: all but the last two.
   const bool tiles = stack.overlaps_tensor_gemms;
   constexpr Times kBothWays{2, 3, 2, 2, 1}, kForward{1, 1, 1, 1, 1};
-  for (const Site site : {Site::attention, Site::mlp}) {
-    add_layers(volumes, n, sp, tiles, site, layers, kBothWays, false);
-  }
+  Times mlp_both_ways = kBothWays;
+  if (stack.separate_gate_linear && model.gated_mlp()) ++mlp_both_ways.all_reduces;
+  add_layers(volumes, n, sp, tiles, Site::attention, layers, kBothWays, false);
+  add_layers(volumes, n, sp, tiles, Site::mlp, layers, mlp_both_ways, false);
 
   if (layout.recompute.granularity == RecomputeGranularity::full) {
     for (const Site site : {Site::attention, Site::mlp}) {
@@ -278,8 +281,14 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
     } else {
       volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::head, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
     }
-    volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::loss, m * 3 * 2 * (n.t - 1) / n.t * 4 * n.s * n.b, 3 * n.m,
-                "3 m 2 (t-1)/t 4 s b");
+    if (stack.gathers_logits) {
+      const auto vocab = static_cast<double>(padded_vocab(model.vocab, layout.tp));
+      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * (n.t - 1) / n.t * n.e * n.s * n.b * vocab, n.m,
+                  "m (t-1)/t e s b V");
+    } else {
+      volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::loss, m * 3 * 2 * (n.t - 1) / n.t * 4 * n.s * n.b,
+                  3 * n.m, "3 m 2 (t-1)/t 4 s b");
+    }
   }
   if (sp) {
     const double w = static_cast<double>(size_of(stack.gradient_dtype));

@@ -12,6 +12,33 @@ constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16b
 Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
+bool Head::gathers_logits() const { return context_.stack.gathers_logits && context_.layout.tp > 1; }
+
+/// Every rank's columns of the logits, gathered and set side by side. Releases `mine`.
+Tensor Head::gather_logits(const Tensor& mine) {
+  Recorder& rec = context_.rec;
+  std::array<std::int64_t, 4> shape = mine.shape;
+  shape[3] *= context_.layout.tp;
+  const Tensor pieces = gather_pieces(context_, mine, shape, index_of(Term::logits_16bit));
+  const Tensor whole = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), mine.dtype, shape);
+  rec.record({.kind = OpKind::pack, .dtype = mine.dtype, .out_dtype = mine.dtype, .dims = {whole.elements()}},
+             {reads(pieces), writes(whole)});
+  rec.release(pieces);
+  return whole;
+}
+
+/// A copy of this rank's columns. Releases `whole`.
+Tensor Head::my_columns(const Tensor& whole) {
+  Recorder& rec = context_.rec;
+  std::array<std::int64_t, 4> shape = whole.shape;
+  shape[3] = div_exact(shape[3], context_.layout.tp);
+  const Tensor mine = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), whole.dtype, shape);
+  rec.record({.kind = OpKind::pack, .dtype = whole.dtype, .out_dtype = whole.dtype, .dims = {mine.elements()}},
+             {reads(whole), writes(mine)});
+  rec.release(whole);
+  return mine;
+}
+
 void Head::forward(const Tensor& x, State& state) {
   Recorder& rec = context_.rec;
   rec.at().site = Site::final_norm;
@@ -25,7 +52,8 @@ void Head::forward(const Tensor& x, State& state) {
 
   rec.at().site = Site::head;
   Tensor logits = projection_.forward(normed);  // [s, b, V/t]
-  const std::int64_t tokens = context_.s * context_.b, columns = context_.v_local;
+  if (gathers_logits()) logits = gather_logits(logits);
+  const std::int64_t tokens = context_.s * context_.b, columns = logits.shape[3];
   if (context_.dtype != DType::fp32) {
     const Tensor wide =
         rec.allocate(Purpose::activations, index_of(Term::logits), DType::fp32, {1, context_.s, context_.b, columns});
@@ -43,16 +71,20 @@ void Head::forward(const Tensor& x, State& state) {
     return OpShape{.kind = kind, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {tokens, columns}};
   };
   const Tensor row_max = row_values();
+  const auto complete = [&](const Tensor& rows, Reduction reduction) {
+    if (!gathers_logits()) all_reduce_tensor(context_, rows, reduction);
+  };
   rec.record(shape(OpKind::ce_max), {reads(logits), writes(row_max)});
-  all_reduce_tensor(context_, row_max, Reduction::max);
+  complete(row_max, Reduction::max);
   const Tensor predicted = row_values(), sum_exp = row_values();
   OpShape sum = shape(OpKind::ce_sum);
-  sum.dims[2] = words_.first_row;
+  sum.dims[2] = gathers_logits() ? 0 : words_.first_row;
+  sum.eager = !context_.stack.fused_cross_entropy;
   rec.record(sum, {updates(logits), reads(row_max), reads(context_.current_inputs().labels), writes(predicted),
                    writes(sum_exp)});
   rec.release(row_max);
-  all_reduce_tensor(context_, predicted, Reduction::sum);
-  all_reduce_tensor(context_, sum_exp, Reduction::sum);
+  complete(predicted, Reduction::sum);
+  complete(sum_exp, Reduction::sum);
   OpShape loss = shape(OpKind::ce_loss);
   loss.scalars[0] = 1.0f / static_cast<float>(tokens * context_.layout.micro_batches());
   rec.record(loss, {updates(logits), reads(predicted), reads(sum_exp), updates(loss_)});
@@ -71,7 +103,7 @@ Tensor Head::backward(State& state) {
   rec.record({.kind = OpKind::ce_backward,
               .dtype = DType::fp32,
               .out_dtype = DType::fp32,
-              .dims = {tokens, context_.v_local, words_.first_row},
+              .dims = {tokens, state.softmax.shape[3], gathers_logits() ? 0 : words_.first_row},
               .scalars = {1.0f / samples}},
              {updates(state.softmax), reads(context_.current_inputs().labels)});
   rec.at().site = Site::head;
@@ -85,6 +117,7 @@ Tensor Head::backward(State& state) {
                {reads(state.softmax), writes(dlogits)});
     rec.release(state.softmax);
   }
+  if (gathers_logits()) dlogits = my_columns(dlogits);
   const Tensor dnormed = projection_.backward(dlogits, state.norm);
   rec.release(dlogits);
   rec.release(state.norm);

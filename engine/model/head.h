@@ -20,6 +20,11 @@ class Head {
   Tensor backward(State& state);
 
  private:
+  /// Stack::gathers_logits among t > 1 ranks: the loss is computed on all columns by each of them.
+  bool gathers_logits() const;
+  Tensor gather_logits(const Tensor& mine);
+  Tensor my_columns(const Tensor& whole);
+
   ModelContext& context_;
   Parameter& words_;
   Tensor loss_;

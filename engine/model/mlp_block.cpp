@@ -14,7 +14,8 @@ MlpBlock::MlpBlock(ModelContext& context, const MlpParameters& parameters)
     : context_(context),
       parameters_(parameters),
       norm_(context, *parameters.norm_gamma, parameters.norm_beta),
-      fc1_(context, *parameters.fc1_weight, kTerms, runs_in_tiles(context)),
+      fc1_(context, *parameters.fc1_weight, kTerms, runs_in_tiles(context),
+           context.stack.separate_gate_linear && context.model.gated_mlp() ? 2 : 1),
       fc2_(context, *parameters.fc2_weight, kTerms, runs_in_tiles(context)) {}
 
 /// FC1, activation function, FC2: what the `mlp` module of selective recompute runs again, collectives included.

@@ -19,7 +19,7 @@ struct ModelContext : ParallelContext {
                Recorder& recorder, int rank_in, const Faults& faults_in);
 
   const ModelConfig& model;
-  const std::int64_t s;        ///< whole sequence
+  const std::int64_t s;        ///< the rank's part of the sequence: whole, or 1/c of it under context parallelism
   const std::int64_t s_local;  ///< s, or s/t under sequence parallelism
   const std::int64_t b, h;
   const std::int64_t a_local;  ///< heads on this rank

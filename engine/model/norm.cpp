@@ -10,6 +10,10 @@ OpShape Norm::shape(OpKind kind, const Tensor& x) const {
   return {.kind = kind,
           .dtype = x.dtype,
           .out_dtype = x.dtype,
+          .eager = !beta_ && !context_.stack.fused_norm,
+          .extra_kernels = kind == OpKind::layernorm_backward  ? context_.vector_additions(2)
+                           : kind == OpKind::rmsnorm_backward ? context_.vector_additions(1)
+                                                              : std::uint8_t{0},
           .dims = {x.shape[1] * x.shape[2], x.shape[3]},
           .scalars = {kEpsilon}};
 }

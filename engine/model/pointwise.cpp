@@ -38,6 +38,7 @@ Tensor add_bias(ModelContext& context, const Tensor& x, const Parameter& bias, T
 void bias_gradient(ModelContext& context, const Tensor& dy, const Parameter& bias) {
   OpShape shape = matrix_shape(OpKind::bias_gradient, dy);
   shape.out_dtype = bias.gradient.dtype;
+  shape.extra_kernels = context.vector_additions(1);
   context.rec.record(shape, {reads(dy), updates(bias.gradient)});
 }
 
@@ -53,7 +54,10 @@ namespace {
 /// Rows and columns of what comes out of the activation function of x.
 OpShape activation_shape(const ModelContext& context, OpKind kind, const Tensor& x) {
   OpShape shape = matrix_shape(kind, x);
-  if (context.model.gated_mlp()) shape.dims[1] = div_exact<std::int64_t>(x.shape[3], 2);
+  if (context.model.gated_mlp()) {
+    shape.dims[1] = div_exact<std::int64_t>(x.shape[3], 2);
+    shape.eager = !context.stack.fused_swiglu;
+  }
   return shape;
 }
 

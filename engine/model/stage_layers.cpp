@@ -16,6 +16,11 @@ StageLayers stage_layers(const ModelConfig& model, const Layout& layout, std::in
     result.all = result.chunk * layout.vpp - (result.light == StageLayers::Light::none ? 0 : 1);
     return result;
   }
+  if (!split.stages.empty()) {
+    result.all = split.stages.at(static_cast<std::size_t>(stage));
+    result.chunk = div_exact(result.all, layout.vpp);
+    return result;
+  }
   const std::int64_t stated = std::int64_t{split.first_stage > 0} + std::int64_t{split.last_stage > 0};
   if (first && split.first_stage > 0) {
     result.all = split.first_stage;

@@ -28,11 +28,15 @@ class ParallelContext {
   const Faults faults;
   const int rank;
   const Coordinates at;
-  const DType dtype;  ///< of parameters and activations
+  const DType dtype;  ///< of parameters and activations; fp8 casts the operands of layers' products alone
 
   bool first_stage() const { return at.pp == 0; }
   bool last_stage() const { return at.pp == layout.pp - 1; }
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
+  /// Kernels that add `vectors` new gradients of biases or norms to the accumulated ones: none where the op's own does.
+  std::uint8_t vector_additions(int vectors) const {
+    return stack.fused_gradient_accumulation ? std::uint8_t{0} : static_cast<std::uint8_t>(vectors);
+  }
   /// Extent of a sequence of `s` on this rank outside the tensor-parallel regions.
   std::int64_t local_sequence(std::int64_t s) const { return sequence_parallel() ? div_exact(s, layout.tp) : s; }
 

@@ -182,6 +182,15 @@ void read_layer_split(ObjectReader& layout, LayerSplit& out) {
   reader.optional("last_stage", out.last_stage);
   reader.optional("counts_embedding", out.counts_embedding);
   reader.optional("counts_loss", out.counts_loss);
+  if (const Json* stages = reader.raw("stages")) {
+    const bool whole = stages->is_array() && std::all_of(stages->begin(), stages->end(),
+                                                         [](const Json& layers) { return layers.is_number_integer(); });
+    if (whole) {
+      out.stages = stages->get<std::vector<std::int64_t>>();
+    } else {
+      reader.problem("stages", "must be a list of whole numbers", "list the layers of every pipeline stage");
+    }
+  }
   reader.finish();
 }
 
@@ -191,6 +200,7 @@ Json to_json(const LayerSplit& split) {
   json["last_stage"] = split.last_stage;
   json["counts_embedding"] = split.counts_embedding;
   json["counts_loss"] = split.counts_loss;
+  if (!split.stages.empty()) json["stages"] = split.stages;
   return json;
 }
 

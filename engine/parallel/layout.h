@@ -35,10 +35,11 @@ struct RecomputeConfig {
 };
 
 /// Which layers the pipeline stages hold where they do not all hold the same number (megatron-core
-/// num_layers_in_first_pipeline_stage and ..._last_..., account_for_embedding_in_pipeline_split and ..._loss_...).
+/// num_layers_in_first_pipeline_stage and ..._last_..., account_for_embedding_in_pipeline_split and ..._loss_...; or a list).
 struct LayerSplit {
   std::int64_t first_stage = 0, last_stage = 0;  ///< layers of that stage, all its chunks; 0: its share of the rest
   bool counts_embedding = false, counts_loss = false;  ///< each takes the place of a layer in the first, last chunk
+  std::vector<std::int64_t> stages;                    ///< every stage's layers, all its chunks; empty: as above
 
   bool even() const { return *this == LayerSplit{}; }
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
@@ -68,7 +69,7 @@ struct Layout {
 
 /// Reads a layout object. tp, pp, dp, micro_batch and global_batch must be there; the rest has the defaults above.
 /// `recompute` is an object {granularity, method, num_layers, modules} or one of the words "none", "selective"
-/// (core_attn) and "full" (uniform, 1 layer); `layer_split` is {first_stage, last_stage, counts_embedding, counts_loss}, all
+/// (core_attn) and "full" (uniform, 1 layer); `layer_split` is {first_stage, last_stage, counts_embedding, counts_loss, stages}, all
 /// optional; `schedule` is "gpipe", "1f1b" or "interleaved". Values are judged
 /// together with the model by validate() in engine/train/config.h.
 Layout read_layout(const Json& json, const std::string& file, const std::string& path,

@@ -13,22 +13,28 @@ Tensor new_activation(ParallelContext& context, const Tensor& like, std::int64_t
 
 std::int64_t rows_of(const Tensor& x) { return x.shape[1] * x.shape[2]; }
 
+/// Type of a product's operands. Transformer Engine's fp8 covers the layers' linears, not the head.
+DType product_dtype(const ParallelContext& context, DType stored) {
+  return context.layout.precision == DType::fp8 && context.rec.at().site != Site::head ? DType::fp8 : stored;
+}
+
 /// y[rows, out] = x[rows, in] W[out, in]^T
 void product_forward(ParallelContext& context, const Tensor& x, const Parameter& weight, const Tensor& y) {
   context.rec.record({.kind = OpKind::gemm,
-                      .dtype = x.dtype,
+                      .dtype = product_dtype(context, x.dtype),
                       .out_dtype = y.dtype,
                       .transpose_b = true,
                       .dims = {rows_of(x), weight.rows, weight.columns, 1}},
                      {reads(x), reads(weight.value), writes(y)});
 }
 
-/// dx[rows, in] = dy[rows, out] W[out, in]
-void product_dgrad(ParallelContext& context, const Tensor& dy, const Parameter& weight, const Tensor& dx) {
+/// dx[rows, in] = dy[rows, out] W[out, in]; of `parts` linears side by side, the one of out / parts.
+void product_dgrad(ParallelContext& context, const Tensor& dy, const Parameter& weight, const Tensor& dx,
+                   std::int64_t parts = 1) {
   context.rec.record({.kind = OpKind::gemm,
-                      .dtype = dy.dtype,
+                      .dtype = product_dtype(context, dy.dtype),
                       .out_dtype = dx.dtype,
-                      .dims = {rows_of(dy), weight.columns, weight.rows, 1}},
+                      .dims = {rows_of(dy), weight.columns, div_exact(weight.rows, parts), 1}},
                      {reads(dy), reads(weight.value), writes(dx)});
 }
 
@@ -38,7 +44,7 @@ void product_wgrad(ParallelContext& context, const Tensor& dy, const Tensor& x, 
                    std::uint32_t term) {
   Recorder& rec = context.rec;
   OpShape shape{.kind = OpKind::gemm,
-                .dtype = dy.dtype,
+                .dtype = product_dtype(context, dy.dtype),
                 .out_dtype = weight.gradient.dtype,
                 .transpose_a = true,
                 .accumulate = true,
@@ -88,13 +94,39 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) {
 Tensor ColumnParallelLinear::backward(const Tensor& dy, const Tensor& x) {
   const Tensor full = enter_region(context_, x, terms_.gathered);
   settle_backward(context_);
-  const Tensor dx_full = new_activation(context_, dy, weight_.columns, terms_.output);
-  product_dgrad(context_, dy, weight_, dx_full);
-  const Tensor dx = leave_region(context_, dx_full, terms_.reduced);
+  const Tensor dx = parts_ == 1 ? whole_dgrad(dy) : dgrad_of_parts(dy);
   settle_backward(context_);
   product_wgrad(context_, dy, full, weight_, terms_.weight_gradient);
   release_entered(context_, full, x);
   return dx;
+}
+
+Tensor ColumnParallelLinear::whole_dgrad(const Tensor& dy) {
+  const Tensor dx = new_activation(context_, dy, weight_.columns, terms_.output);
+  product_dgrad(context_, dy, weight_, dx);
+  return leave_region(context_, dx, terms_.reduced);
+}
+
+/// Without sequence parallelism every part's linear reduces the gradient of its input itself; with it they share the
+/// input's gather, so their sum is scattered.
+Tensor ColumnParallelLinear::dgrad_of_parts(const Tensor& dy) {
+  Tensor sum;
+  for (std::int64_t part = 0; part < parts_; ++part) {
+    Tensor dx = new_activation(context_, dy, weight_.columns, terms_.output);
+    product_dgrad(context_, dy, weight_, dx, parts_);
+    if (!context_.sequence_parallel()) {
+      dx = leave_region(context_, dx, terms_.reduced);
+      settle_backward(context_);
+    }
+    if (part == 0) {
+      sum = dx;
+      continue;
+    }
+    context_.rec.record({.kind = OpKind::accumulate, .dtype = dx.dtype, .out_dtype = sum.dtype, .dims = {dx.elements()}},
+                        {reads(dx), updates(sum)});
+    context_.rec.release(dx);
+  }
+  return context_.sequence_parallel() ? leave_region(context_, sum, terms_.reduced) : sum;
 }
 
 Tensor RowParallelLinear::forward(const Tensor& x) {

@@ -29,8 +29,10 @@ struct LinearTerms {
 
 class ColumnParallelLinear {
  public:
-  ColumnParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms, bool tiles)
-      : context_(context), weight_(weight), terms_(terms), tiles_(tiles) {}
+  /// `parts`: linears of their own that the weight's rows are, of one input; their gradients of it are computed, and
+  /// without sequence parallelism reduced, one by one.
+  ColumnParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms, bool tiles, std::int64_t parts = 1)
+      : context_(context), weight_(weight), terms_(terms), tiles_(tiles), parts_(parts) {}
 
   /// x [s/t | s, b, in] -> y [s, b, out/t]. x stays with the caller.
   Tensor forward(const Tensor& x);
@@ -40,10 +42,14 @@ class ColumnParallelLinear {
   Tensor backward(const Tensor& dy, const Tensor& x);
 
  private:
+  Tensor whole_dgrad(const Tensor& dy);
+  Tensor dgrad_of_parts(const Tensor& dy);
+
   ParallelContext& context_;
   Parameter& weight_;
   LinearTerms terms_;
   bool tiles_;
+  std::int64_t parts_;
 };
 
 class RowParallelLinear {

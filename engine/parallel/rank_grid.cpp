@@ -107,6 +107,7 @@ std::int64_t layers_in(std::int64_t layers, const Layout& layout, std::int64_t s
     const std::int64_t all = layers + (split.counts_embedding ? 1 : 0) + (split.counts_loss ? 1 : 0);
     return div_exact(all, p * v) - (embedding ? 1 : 0) - (loss ? 1 : 0);
   }
+  if (!split.stages.empty()) return div_exact(split.stages.at(static_cast<std::size_t>(stage)), v);
   if (split.first_stage > 0 && stage == 0) return div_exact(split.first_stage, v);
   if (split.last_stage > 0 && stage == p - 1) return div_exact(split.last_stage, v);
   const std::int64_t others = p - (split.first_stage > 0 ? 1 : 0) - (split.last_stage > 0 ? 1 : 0);

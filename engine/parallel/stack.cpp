@@ -76,11 +76,23 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.required("source", stack.source);
   reader.required("fused_bias_gelu", stack.fused_bias_gelu);
   reader.required("fused_bias_dropout_add", stack.fused_bias_dropout_add);
+  reader.optional("fused_norm", stack.fused_norm);
+  reader.optional("fused_softmax", stack.fused_softmax);
+  reader.optional("strided_attention", stack.strided_attention);
+  reader.optional("fused_rope", stack.fused_rope);
+  reader.optional("fused_swiglu", stack.fused_swiglu);
+  reader.optional("fused_cross_entropy", stack.fused_cross_entropy);
   reader.required("stores_dropout_masks", stack.stores_dropout_masks);
+  reader.choice("fused_attention", stack.fused_attention,
+                {{"usual", FusedAttention::usual},
+                 {"flash-attention-1", FusedAttention::flash_1},
+                 {"flash-attention-triton", FusedAttention::triton}});
   reader.choice("gradient_dtype", stack.gradient_dtype, {{"fp32", DType::fp32}, {"bf16", DType::bf16}}, true);
   reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);
   reader.required("overlaps_tensor_backward", stack.overlaps_tensor_backward);
   reader.optional("overlaps_tensor_gemms", stack.overlaps_tensor_gemms);
+  reader.optional("gathers_logits", stack.gathers_logits);
+  reader.optional("separate_gate_linear", stack.separate_gate_linear);
   reader.optional("scatters_pipeline_activations", stack.scatters_pipeline_activations);
   reader.required("overlaps_pipeline", stack.overlaps_pipeline);
   reader.required("overlaps_pipeline_interleaved", stack.overlaps_pipeline_interleaved);
@@ -94,6 +106,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   if (const Json* scope = reader.raw("cuda_graph_scope")) {
     read_graph_scope(*scope, reader, stack.cuda_graphs, stack.cuda_graph_scope);
   }
+  reader.optional("launch_blocking", stack.launch_blocking);
   reader.optional("step_fixed_s", stack.step_fixed_s);
   reader.optional("host_source", stack.host_source);
   if (stack.step_fixed_s < 0) reader.problem("step_fixed_s", "must not be negative", "write seconds, 0 if undocumented");
@@ -129,11 +142,20 @@ Json to_json(const Stack& stack) {
   json["source"] = stack.source;
   json["fused_bias_gelu"] = stack.fused_bias_gelu;
   json["fused_bias_dropout_add"] = stack.fused_bias_dropout_add;
+  json["fused_norm"] = stack.fused_norm;
+  json["fused_softmax"] = stack.fused_softmax;
+  json["strided_attention"] = stack.strided_attention;
+  json["fused_rope"] = stack.fused_rope;
+  json["fused_swiglu"] = stack.fused_swiglu;
+  json["fused_cross_entropy"] = stack.fused_cross_entropy;
   json["stores_dropout_masks"] = stack.stores_dropout_masks;
+  json["fused_attention"] = name_of(stack.fused_attention);
   json["gradient_dtype"] = name_of(stack.gradient_dtype);
   json["fused_gradient_accumulation"] = stack.fused_gradient_accumulation;
   json["overlaps_tensor_backward"] = stack.overlaps_tensor_backward;
   json["overlaps_tensor_gemms"] = stack.overlaps_tensor_gemms;
+  json["gathers_logits"] = stack.gathers_logits;
+  json["separate_gate_linear"] = stack.separate_gate_linear;
   json["scatters_pipeline_activations"] = stack.scatters_pipeline_activations;
   json["overlaps_pipeline"] = stack.overlaps_pipeline;
   json["overlaps_pipeline_interleaved"] = stack.overlaps_pipeline_interleaved;
@@ -143,6 +165,7 @@ Json to_json(const Stack& stack) {
   json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);
   json["cuda_graphs"] = stack.cuda_graphs;
   if (stack.cuda_graphs) json["cuda_graph_scope"] = graph_scope_json(stack.cuda_graph_scope);
+  json["launch_blocking"] = stack.launch_blocking;
   json["step_fixed_s"] = stack.step_fixed_s;
   json["host_source"] = stack.host_source;
   json["memory_source"] = stack.memory_source;

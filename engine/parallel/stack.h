@@ -9,6 +9,7 @@
 
 #include "engine/core/dtype.h"
 #include "engine/core/json_reader.h"
+#include "engine/program/op.h"
 
 namespace benchsuite {
 
@@ -45,11 +46,20 @@ struct Stack {
 
   bool fused_bias_gelu = true;
   bool fused_bias_dropout_add = true;
+  bool fused_norm = true;           ///< RMSNorm is one kernel; this and the next four else the framework's chain of them
+  bool fused_softmax = true;        ///< unfused attention: scale, mask and softmax
+  bool strided_attention = true;    ///< unfused attention: products read and write the layer's layout; else copies beside them
+  bool fused_rope = true;
+  bool fused_swiglu = true;
+  bool fused_cross_entropy = true;  ///< minus the maximum, exp and sum
   bool stores_dropout_masks = true;      ///< one byte an element; else regenerated in backward
+  FusedAttention fused_attention = FusedAttention::usual;  ///< what layout.attention "flash" runs
   DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
   bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
+  bool gathers_logits = false;       ///< every tensor rank gathers all logits and computes the whole loss (timed only)
+  bool separate_gate_linear = false; ///< gate and up are linears of their own: their input's gradients are reduced apart (timed only)
   bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
   bool overlaps_pipeline_interleaved = true;
@@ -61,6 +71,7 @@ struct Stack {
   // Host: how ops reach the device.
   bool cuda_graphs = false;  ///< what cuda_graph_scope names is captured and replayed, the rest launched op by op
   GraphScope cuda_graph_scope;  ///< cuda_graphs only
+  bool launch_blocking = false;  ///< the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1)
   double step_fixed_s = 0;   ///< host work before the first launch of a step; host_source says where that is documented
   std::string host_source;
 

@@ -134,4 +134,9 @@ std::string_view name_of(GroupKind kind) {
   return "?";
 }
 
+std::string_view name_of(FusedAttention kernel) {
+  constexpr std::string_view names[kFusedAttentions] = {"usual", "flash-attention-1", "flash-attention-triton"};
+  return names[static_cast<std::size_t>(kernel)];
+}
+
 }  // namespace benchsuite

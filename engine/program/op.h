@@ -62,6 +62,11 @@ inline constexpr int kStreams = 10;
 /// What a collective does with its elements.
 enum class Reduction : std::uint8_t { none, sum, max };
 
+/// Which generation of fused attention runs: the GPU's usual one, or one that a software names.
+enum class FusedAttention : std::uint8_t { usual, flash_1, triton };
+inline constexpr int kFusedAttentions = 3;
+std::string_view name_of(FusedAttention kernel);
+
 /// Everything that decides what an op computes and what it costs, apart from where its operands lie.
 /// Interned per Program: two equal shapes have one index, so a device prices each shape once.
 struct OpShape {
@@ -73,7 +78,10 @@ struct OpShape {
   bool accumulate = false;             ///< output += result
   bool causal = false;                 ///< attention and softmax: upper triangle masked
   bool stores_mask = false;            ///< dropout: the mask is an operand (else regenerated)
+  bool eager = false;                  ///< kernel by kernel, as a framework computes what it has no fused kernel for
+  std::uint8_t extra_kernels = 0;      ///< small ones launched beside it: copies of what it permutes, additions of vectors
   Reduction reduction = Reduction::none;
+  FusedAttention attention{};          ///< fused attention only
   std::array<std::int64_t, 6> dims{};  ///< meaning by kind, see op_table.h
   std::array<float, 2> scalars{};      ///< dropout probability, scale, ...: meaning by kind
 

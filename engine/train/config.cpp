@@ -1,9 +1,11 @@
 #include "engine/train/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "engine/parallel/rank_grid.h"
@@ -46,8 +48,8 @@ std::string multiples(std::int64_t n, std::int64_t unit) {
 
 class Validator {
  public:
-  Validator(const TrainConfig& config, const std::string& file)
-      : model_(config.model), layout_(config.layout), stack_(config.stack), file_(file) {}
+  Validator(const TrainConfig& config, const std::string& file, Wanted wanted)
+      : model_(config.model), layout_(config.layout), stack_(config.stack), file_(file), wanted_(wanted) {}
 
   std::vector<Violation> run() {
     ranges();
@@ -109,8 +111,12 @@ class Validator {
   }
 
   void supported() {
-    if (layout_.cp != 1) {
-      add("layout.cp", text(layout_.cp), "context parallelism is not in the engine", "set it to 1");
+    if (layout_.cp != 1 && wanted_ == Wanted::numbers) {
+      add("layout.cp", text(layout_.cp), "context parallelism is timed on device sim alone", "set it to 1");
+    } else if (layout_.cp < 1) {
+      add("layout.cp", text(layout_.cp), "must be at least 1", "set it to 1 or more");
+    } else if (layout_.cp > 1 && layout_.attention != AttentionKernel::flash) {
+      add("layout.cp", text(layout_.cp), "context parallelism needs fused attention", "set layout.attention to \"flash\"");
     }
     if (layout_.ep != 1) {
       add("layout.ep", text(layout_.ep), "expert parallelism is not in the engine: its models are dense",
@@ -121,9 +127,14 @@ class Validator {
           "set it to 0 (every rank keeps all states), 1 (optimizer states sharded), 2 (gradients too) or 3 (parameters "
           "too)");
     }
-    if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32) {
+    const bool timed = layout_.precision == DType::fp8 && wanted_ == Wanted::times;
+    if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32 && !timed) {
       add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
           "set it to \"bf16\" or \"fp32\"");
+    }
+    for (const auto& [key, set] : {std::pair{"stack.gathers_logits", stack_.gathers_logits},
+                                   std::pair{"stack.separate_gate_linear", stack_.separate_gate_linear}}) {
+      if (set && wanted_ == Wanted::numbers) add(key, "true", "this is timed on device sim alone", "set it to false");
     }
     if (stack_.gradient_dtype != DType::fp32 && stack_.gradient_dtype != DType::bf16) {
       add("stack.gradient_dtype", quoted(name_of(stack_.gradient_dtype)), "gradients cannot accumulate in this type",
@@ -161,6 +172,7 @@ class Validator {
   }
 
   void divisibility() {
+    if (layout_.cp > 1) divides("model.seq", model_.seq, "layout.cp", layout_.cp);
     divides("model.hidden", model_.hidden, "model.heads", model_.heads);
     divides("model.heads", model_.heads, "layout.tp", layout_.tp);
     if (model_.kv_heads != model_.heads) divides("model.kv_heads", model_.kv_heads, "layout.tp", layout_.tp);
@@ -202,6 +214,20 @@ class Validator {
       return refuse("", "uneven", "there is one stage, which holds all layers: layout.pp is 1",
                     "leave layout.layer_split out or set layout.pp to 2 or more");
     }
+    if (!split.stages.empty()) {
+      const std::string listed = fmt::format("[{}]", fmt::join(split.stages, ", "));
+      if (counts || stages) {
+        return refuse(".stages", listed, "a list is given beside another form of the split", "keep one of them");
+      }
+      const std::int64_t sum = std::accumulate(split.stages.begin(), split.stages.end(), std::int64_t{0});
+      const bool whole = std::all_of(split.stages.begin(), split.stages.end(),
+                                     [&](std::int64_t layers) { return layers > 0 && layers % layout_.vpp == 0; });
+      if (static_cast<std::int64_t>(split.stages.size()) == layout_.pp && sum == model_.layers && whole) return;
+      return refuse(".stages", listed,
+                    "must hold layout.pp = " + text(layout_.pp) + " numbers, multiples of layout.vpp = " +
+                        text(layout_.vpp) + ", that add up to model.layers = " + text(model_.layers),
+                    "list the layers of every stage");
+    }
     if (counts && stages) {
       return refuse("", "both", "layers of a stage are stated and the embedding or loss is counted as one",
                     "state either first_stage and last_stage, or counts_embedding and counts_loss");
@@ -241,7 +267,8 @@ class Validator {
           "set it to false or layout.tp to 2 or more");
       return;
     }
-    divides("model.seq", model_.seq, "layout.tp", layout_.tp);
+    if (layout_.cp < 1 || model_.seq % layout_.cp != 0) return;
+    divides("model.seq", model_.seq / layout_.cp, "layout.tp", layout_.tp);
   }
 
   void overlap() {
@@ -346,6 +373,7 @@ class Validator {
   const Layout& layout_;
   const Stack& stack_;
   const std::string& file_;
+  const Wanted wanted_;
   std::vector<Violation> problems_;
   std::set<std::string, std::less<>> out_of_range_;
   bool sound_split_ = true;
@@ -353,8 +381,8 @@ class Validator {
 
 }  // namespace
 
-std::vector<Violation> validate(const TrainConfig& config, const std::string& file) {
-  return Validator(config, file).run();
+std::vector<Violation> validate(const TrainConfig& config, const std::string& file, Wanted wanted) {
+  return Validator(config, file, wanted).run();
 }
 
 }  // namespace benchsuite

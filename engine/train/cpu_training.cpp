@@ -112,7 +112,7 @@ class Host {
 }  // namespace
 
 CpuTrainingResult train_on(const TrainConfig& config, const CpuTrainingOptions& options, const RunWorld& run) {
-  std::vector<Violation> problems = validate(config, "");
+  std::vector<Violation> problems = validate(config, "", Wanted::numbers);
   if (!problems.empty()) throw Error(std::move(problems));
   return Host(config, options).run(run);
 }

@@ -94,7 +94,7 @@ void read_part(ObjectReader& reader, const char* key, const LoadPart& load, Read
 
 /// What the parts demand of each other, once each is good.
 void judge_together(const TrainingPlan& plan, std::vector<Violation>& problems) {
-  std::vector<Violation> found = validate(plan.config, plan.file);
+  std::vector<Violation> found = validate(plan.config, plan.file, Wanted::numbers);
   const ModelConfig& model = plan.config.model;
   if (model.vocab < kByteVocab) {
     found.push_back({plan.file, "model.vocab", std::to_string(model.vocab), "the text is read as bytes, which need 256 tokens",

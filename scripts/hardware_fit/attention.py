@@ -155,6 +155,18 @@ def others(table, sources, rates, gpu):
     return out
 
 
+def other_kernels(table, ratio):
+    """Kernels of the same figure that software of other years ran: FlashAttention 1, and its Triton version."""
+    out = []
+    for kernel, implementation in (("flash-attention-1", "FlashAttention-1"),
+                                   ("flash-attention-triton", "FlashAttention-triton")):
+        rates, report = from_figure(*split_passes(figure(table, "fa2-fig-a100", implementation), ratio))
+        out.append({"kernel": kernel, "source": "fa2-figure, fa3-figure", "status": "proxy",
+                    "reason": "the figure gives forward and backward together; split by FlashAttention-2's ratio on H100",
+                    **report, "rates": rates})
+    return out
+
+
 def attention_block(table, name, gpu):
     ratio = backward_over_forward(table)
     if name == "A100":
@@ -163,7 +175,8 @@ def attention_block(table, name, gpu):
         filled = occupancy_json(occupancy(table, "aic-a100-sglang", gpu), "aic-attention", "aic-a100-sglang")
         return section("FlashAttention-2", "fa2-figure, fa3-figure", report, rates, filled,
                        "the figure gives forward and backward together; split by the ratio of the same kernel on H100",
-                       spread=others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu))
+                       spread=others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu),
+                       other_kernels=other_kernels(table, ratio))
     if name in ("H100", "H200"):
         forward = figure(table, "fa3-fig-h100-fwd", "cuDNN")
         backward = {(d, c, s): v * ratio[min(d, 128), c, s] for (d, c, s), v in forward.items()}

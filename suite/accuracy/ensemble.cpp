@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/rng.h"
+#include "engine/device/eager_kernels.h"
 #include "engine/device/sim/cost_model.h"
 #include "engine/parallel/rank_grid.h"
 
@@ -48,7 +49,7 @@ Bounds bounds_of(const StepEstimate& estimate, const TrainConfig& config, const 
         entry.count * static_cast<double>(costs.compute(entry.shape, entry.site)) * kSecondsPerPicosecond;
     const bool pass = entry.phase == Phase::forward || entry.phase == Phase::recompute || entry.phase == Phase::backward;
     (pass ? bounds.passes : bounds.ends) += seconds;
-    ops += entry.count;
+    ops += entry.count * launches_of(entry.shape);
   }
   bounds.host = ops * (config.stack.cuda_graphs ? hardware.host_graph_s : hardware.host_eager_s);
   return bounds;

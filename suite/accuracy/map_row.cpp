@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "suite/accuracy/flop_convention.h"
+#include "suite/accuracy/row_kernels.h"
 #include "suite/cases/resolve.h"
 
 namespace benchsuite {
@@ -69,6 +70,7 @@ class Mapper {
 
   void model();
   void layout();
+  void kernels();
   void refuse_what_is_missing() const;
 
  private:
@@ -224,6 +226,7 @@ void Mapper::layout() {
   layout.dp = data_parallel(layout);
   batch(layout);
   layout.vpp = virtual_stages(layout, out_.config.model.layers);
+  layout.layer_split = split_of(value("layout.layer_split"), out_.config.model.layers, layout.pp, layout.vpp);
   layout.schedule = layout.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
   if (const Json sp = value("layout.sequence_parallel"); sp.is_boolean()) {
     layout.sequence_parallel = sp.get<bool>() && layout.tp > 1;
@@ -241,6 +244,12 @@ void Mapper::layout() {
     throw Unmapped{attention.is_null() ? "layout.attention is not stated"
                                        : "attention " + attention.dump() + " is not in the engine"};
   }
+}
+
+void Mapper::kernels() {
+  const std::string unknown = apply_kernels(value("layout.attention_kernel"), value("layout.rmsnorm_kernel"),
+                                            out_.config.layout.attention, out_.config.stack);
+  if (!unknown.empty()) out_.assumptions.push_back(unknown + ": runs as the stack's");
 }
 
 /// What the row published, in our units. Conversions name their formula.
@@ -321,6 +330,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     mapper.layout();
     out.stack = rule->stack;
     out.config.stack = stacks.get(rule->stack);
+    mapper.kernels();
     apply_to_stack(settings, out.config.stack);
     std::string reason;
     out.hardware = profile_of(row.cluster, root, reason);

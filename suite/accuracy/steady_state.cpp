@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/device/eager_kernels.h"
 #include "engine/device/sim/priced_world.h"
 #include "engine/parallel/rank_grid.h"
 #include "engine/program/memory_summary.h"
 #include "engine/train/step.h"
 #include "suite/measure/memory_report.h"
 #include "suite/measure/metrics.h"
+#include "suite/measure/simulate.h"
 
 namespace benchsuite {
 
@@ -31,9 +33,15 @@ struct Sample {
   std::vector<LedgerEntry> ledger;
 };
 
+/// Of `depth` layers in a chunk that all of them hold alike; where the split is uneven, as much less in each.
 TrainConfig reduced(TrainConfig config, std::int64_t depth, std::int64_t micro_batches) {
   Layout& layout = config.layout;
-  config.model.layers = depth * layout.pp * layout.vpp;
+  const std::int64_t fewer = config.model.layers / (layout.pp * layout.vpp) - depth;
+  config.model.layers -= fewer * layout.pp * layout.vpp;
+  LayerSplit& split = layout.layer_split;
+  for (std::int64_t& stage : split.stages) stage -= fewer * layout.vpp;
+  if (split.first_stage > 0) split.first_stage -= fewer * layout.vpp;
+  if (split.last_stage > 0) split.last_stage -= fewer * layout.vpp;
   layout.global_batch = micro_batches * layout.micro_batch * layout.dp;
   return config;
 }
@@ -83,7 +91,7 @@ Sample take(const TrainConfig& config, const HardwareProfile& hardware, const St
   if (options.memory_only) return sample;
 
   const Placement placement = place(config.layout, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement, host_cost(hardware, config.stack.cuda_graphs, config.stack.step_fixed_s));
+  const CostModel costs(hardware, placement, host_of(config.stack, hardware));
   const CostSource source = source_of(costs);
   if (const std::string reason = why_not_collapsible(recorded.world, source); !reason.empty()) {
     throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + reason);
@@ -110,7 +118,9 @@ Sample take(const TrainConfig& config, const HardwareProfile& hardware, const St
     const auto at = static_cast<std::size_t>(category);
     sample.seconds[at] = static_cast<double>(metrics.breakdown.time[at]) * kSecondsPerPicosecond;
   }
-  sample.host = static_cast<double>(costs.host().per_op) * kSecondsPerPicosecond * static_cast<double>(program.ops.size());
+  double launches = 0;
+  for (const Op& op : program.ops) launches += launches_of(program.shapes[op.shape]);
+  sample.host = static_cast<double>(costs.host().per_op) * kSecondsPerPicosecond * launches;
   add_ledger(program, sample);
   return sample;
 }
@@ -145,6 +155,17 @@ Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::in
     if (before != low.ledger.end()) entry.count = line(before->count, entry.count);
   }
   return result;
+}
+
+/// Whether taking all but kFirstDepth of `depth` layers from every chunk of an uneven split leaves each a layer.
+bool deep_enough(const Layout& layout, std::int64_t depth) {
+  const LayerSplit& split = layout.layer_split;
+  std::vector<std::int64_t> stages = split.stages;
+  for (const std::int64_t stage : {split.first_stage, split.last_stage}) {
+    if (stage > 0) stages.push_back(stage);
+  }
+  return std::all_of(stages.begin(), stages.end(),
+                     [&](std::int64_t stage) { return stage / layout.vpp > depth - kFirstDepth; });
 }
 
 /// Micro-batches at which the step is measured: one number, or two to continue from.
@@ -188,7 +209,7 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
   // Buckets of an overlapped reduction hold several layers: how much of it stays exposed doesn't grow layer by layer.
   const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.dp > 1 && layout.zero_stage <= 2;
   const bool deep = !options.whole && !by_bucket && depth > kShallow && layout.recompute.num_layers == 1 &&
-                    config.model.layers % (layout.pp * layout.vpp) == 0;
+                    deep_enough(layout, depth);
   std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
   std::vector<std::int64_t> counts = micro_batches_of(layout, options.whole);
   if (options.memory_only) {
@@ -252,7 +273,7 @@ LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
     const RankGrid grid(small.layout);
     const Recorded recorded = record_stages(small, grid);
     const Placement placement = place(small.layout, hardware.gpus_per_node);
-    const CostModel costs(hardware, placement, host_cost(hardware, small.stack.cuda_graphs, 0));
+    const CostModel costs(hardware, placement, host_of(small.stack, hardware));
     const ReplayResult replayed = replay(recorded.world, costs);
     const Program& program = recorded.programs.front();
     // The forward of the layers ends where the head's begins; their backward begins where the final norm's has ended.

@@ -204,15 +204,21 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
 
 }  // namespace
 
+HostCost host_of(const Stack& stack, const HardwareProfile& hardware) {
+  const bool graph = stack.cuda_graphs && stack.cuda_graph_scope.full_iteration;
+  const LaunchMode mode = graph                   ? LaunchMode::graph
+                            : stack.launch_blocking ? LaunchMode::blocking
+                                                    : LaunchMode::eager;
+  return host_cost(hardware, mode, stack.step_fixed_s);
+}
+
 VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
   if (std::vector<Violation> problems = validate(config, ""); !problems.empty()) throw Error(std::move(problems));
   if (options.injection.delay_s > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.injection.delay_s));
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement,
-                        host_cost(hardware, config.stack.cuda_graphs && config.stack.cuda_graph_scope.full_iteration,
-                                  config.stack.step_fixed_s));
+  const CostModel costs(hardware, placement, host_of(config.stack, hardware));
   const RecordedWorld recorded = record_world(config, costs, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "engine/device/sim/hardware.h"
+#include "engine/device/sim/cost_model.h"
 #include "engine/train/config.h"
 #include "suite/results/run.h"
 
@@ -41,5 +41,8 @@ struct SimulateOptions {
 /// Throws Error: config for a configuration the engine refuses, run for a deadlock or a cancelled run, internal for a
 /// defect. A step that doesn't fit in memory is a result (`fits` false), not an error.
 VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options);
+
+/// The launches of the stack's host on this hardware.
+HostCost host_of(const Stack& stack, const HardwareProfile& hardware);
 
 }  // namespace benchsuite

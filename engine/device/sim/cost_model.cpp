@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/device/eager_kernels.h"
 #include "engine/device/op_table.h"
 
 namespace benchsuite {
@@ -108,9 +109,15 @@ CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement
       model = fallback->second;
   }
   for (const Site site : hardware.free_sites) free_site_[static_cast<std::size_t>(site)] = true;
-  for (const AttentionRate& rate : hardware.attention) attention_[rate.causal ? 1 : 0].push_back(rate);
-  for (auto& heads : attention_)
-    std::sort(heads.begin(), heads.end(), [](const auto& a, const auto& b) { return a.head_dim < b.head_dim; });
+  for (int kernel = 0; kernel < kFusedAttentions; ++kernel) {
+    const auto other = hardware.other_attention.find(std::string(name_of(static_cast<FusedAttention>(kernel))));
+    auto& rates = attention_[static_cast<std::size_t>(kernel)];
+    for (const AttentionRate& rate : other == hardware.other_attention.end() ? hardware.attention : other->second) {
+      rates[rate.causal ? 1 : 0].push_back(rate);
+    }
+    for (auto& heads : rates)
+      std::sort(heads.begin(), heads.end(), [](const auto& a, const auto& b) { return a.head_dim < b.head_dim; });
+  }
 }
 
 double CostModel::peak(DType type) const {
@@ -132,21 +139,31 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   CHECK(!is_communication(shape.kind)) << name_of(shape.kind) << " is no compute op";
   if (free_site_[static_cast<std::size_t>(site)]) return {};
   const bool free_memory = hardware_.gemm.memory_share == 0;
+  const EagerKernels eager = eager_kernels(shape);
   Bound bound;
   if (shape.kind <= OpKind::attention_context_backward_v) {
     bound = gemm_bound(shape, GemmRate::sustained);
+    if (eager.kernels > 1) {
+      bound.seconds += memory_bound(OpKind::add, eager.kernels - 1, eager.bytes - bytes_of(shape)).seconds;
+    }
   } else if (shape.kind <= OpKind::flash_attention_backward) {
     bound = flash_bound(shape);
   } else {
-    const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(shape.kind)];
-    const auto kernels = static_cast<double>(shape.kind == OpKind::cast ? std::max<std::int64_t>(1, shape.dims[1]) : 1);
-    bound = {kernels * model.floor_s + bytes_of(shape) / (model.share * hardware_.memory_bandwidth), true};
+    // A cast of pieces is a kernel each.
+    const int pieces = shape.kind == OpKind::cast ? static_cast<int>(std::max<std::int64_t>(1, shape.dims[1])) : 1;
+    bound = shape.eager ? memory_bound(OpKind::add, eager.kernels, eager.bytes) : memory_bound(shape.kind, pieces, eager.bytes);
   }
+  bound.seconds += shape.extra_kernels * memory_ops_[static_cast<std::size_t>(OpKind::add)].floor_s;
   ComputeCost cost;
   cost.duration = to_picoseconds(bound.seconds);
   cost.sm_permille = bound.by_memory ? 0 : 1000;
-  if (!free_memory) cost.memory_permille = permille(bytes_of(shape), bound.seconds * hardware_.memory_bandwidth);
+  if (!free_memory) cost.memory_permille = permille(eager.bytes, bound.seconds * hardware_.memory_bandwidth);
   return cost;
+}
+
+CostModel::Bound CostModel::memory_bound(OpKind kind, int kernels, double bytes) const {
+  const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(kind)];
+  return {kernels * model.floor_s + bytes / (model.share * hardware_.memory_bandwidth), true};
 }
 
 double CostModel::gemm_seconds(const OpShape& shape, GemmRate rate) const { return gemm_bound(shape, rate).seconds; }
@@ -187,15 +204,18 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   const double traffic = bytes_of(shape) / bandwidth;
   math += gemm.accumulate_exposed * std::max(0.0, written - 2) * products / bandwidth;
   double seconds = std::max({gemm.floor_s, math, traffic});
-  if (cast) {
-    const double operands = (m + n) * k * static_cast<double>(p.batch);
-    seconds += operands * (2 + 1) / (gemm.fp8_cast_share * hardware_.memory_bandwidth);
+  if (cast && !shape.transpose_a) {
+    // Transformer Engine, delayed scaling: one kernel casts an activation and its transpose, for the products of both passes
+    // (pytorch/module/linear.py, cast_transpose); weights are cast once a step, which is not charged.
+    constexpr double kRead = 2, kWritten = 1 + 1;
+    seconds += m * k * static_cast<double>(p.batch) * (kRead + kWritten) / (gemm.fp8_cast_share * hardware_.memory_bandwidth);
   }
   return {seconds, traffic > math};
 }
 
-double CostModel::flash_rate(std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const {
-  const auto& heads = attention_[causal ? 1 : 0];
+double CostModel::flash_rate(FusedAttention kernel, std::int64_t seq, std::int64_t head_dim, bool causal,
+                             bool backward) const {
+  const auto& heads = attention_[static_cast<std::size_t>(kernel)][causal ? 1 : 0];
   CHECK(!heads.empty()) << "hardware " << hardware_.name << " has no " << (causal ? "causal" : "full")
                         << " attention rates";
   const auto rate = [&](const AttentionRate& at) { return (backward ? at.backward : at.forward).at(seq); };
@@ -214,7 +234,7 @@ CostModel::Bound CostModel::flash_bound(const OpShape& shape) const {
   // Without rates (ideal) the kernel runs at peak and its traffic is free, like a matrix product's.
   const double at_peak = work / peak(shape.dtype);
   if (hardware_.attention.empty()) return {hardware_.attention_floor_s + at_peak, false};
-  const double rate = flash_rate(s, d, shape.causal, shape.kind == OpKind::flash_attention_backward);
+  const double rate = flash_rate(shape.attention, s, d, shape.causal, shape.kind == OpKind::flash_attention_backward);
   const double blocks = static_cast<double>(b * a * div_ceil(s, hardware_.attention_block)) / hardware_.sm_count;
   const Curve& occupancy = hardware_.attention_occupancy;
   // Blocks run side by side: under the fewest measured, fewer of them take as long.
@@ -276,10 +296,11 @@ TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const
   return cost;
 }
 
-HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s) {
-  return {.per_op = to_picoseconds(graph ? hardware.host_graph_s : hardware.host_eager_s),
+HostCost host_cost(const HardwareProfile& hardware, LaunchMode mode, double step_fixed_s) {
+  return {.per_op = to_picoseconds(mode == LaunchMode::graph ? hardware.host_graph_s : hardware.host_eager_s),
           .first = to_picoseconds(step_fixed_s),
-          .per_joined = to_picoseconds(hardware.host_graph_s)};
+          .per_joined = to_picoseconds(hardware.host_graph_s),
+          .blocking = mode == LaunchMode::blocking};
 }
 
 }  // namespace benchsuite

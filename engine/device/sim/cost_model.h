@@ -3,12 +3,14 @@
 // Matrix products: GemmModel, at the sustained rate: a training step is seconds of work under a power limit, whatever its
 // single kernels are. The burst rate is for isolated kernels, and for comparison with tables of such. Output traffic
 // beyond 2 bytes an element (fp32 gradients, read and written when they accumulate) is hidden behind the arithmetic but
-// for its exposed share. All layouts of the operands (transposes) run alike. 8-bit products cast their operands first
-// (and take the largest magnitude in the same pass), then run at fp8_over_bf16 times the speed.
+// for its exposed share. All layouts of the operands (transposes) run alike. 8-bit products cast an
+// activation first (its transpose, and the largest magnitude, in the same pass), then run at fp8_over_bf16 times the speed.
 // Unfused attention is batched products over [b a] heads; the causal half is computed like the rest, as the unfused
 // kernels do. Fused attention: flops / rate, the rate interpolated between measured head sizes (held above the largest,
 // proportional below the smallest, where the tensor cores starve), slowed where the blocks of query rows fill few waves
-// of the SMs. Everything else: a floor for each kernel, and bytes at a share of the memory bandwidth.
+// of the SMs. Everything else: a floor for each kernel, and bytes at a share of the memory bandwidth. What a stack has no
+// fused kernel for (OpShape::eager) is the sum of the framework's kernels, each with its floor and its operands' traffic,
+// streaming like an addition.
 // Communication: collective_model.h.
 // Bounds: never faster than flops at peak, nor than bytes at memory bandwidth; the model claims no reuse of data in L2.
 #pragma once
@@ -41,6 +43,7 @@ struct HostCost {
   Picoseconds per_op = 0;  ///< 0: launching costs nothing, and the rest does not count
   Picoseconds first = 0;
   Picoseconds per_joined = 0;
+  bool blocking = false;  ///< it waits for each op before it launches the next: per_op adds to every op's own time
 };
 
 /// One communication op, alone on the machine.
@@ -96,7 +99,8 @@ class CostModel {
   double peak(DType type) const;
   Bound gemm_bound(const OpShape& shape, GemmRate rate) const;
   Bound flash_bound(const OpShape& shape) const;
-  double flash_rate(std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const;
+  Bound memory_bound(OpKind kind, int kernels, double bytes) const;
+  double flash_rate(FusedAttention kernel, std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const;
   LinkId link(int rank, int direction) const;
 
   const HardwareProfile& hardware_;
@@ -105,12 +109,15 @@ class CostModel {
   int nodes_ = 0;
   std::array<MemoryOpModel, kOpKinds> memory_ops_{};
   std::array<bool, kSites> free_site_{};
-  std::array<std::vector<AttentionRate>, 2> attention_;  ///< by causal, then by head dimension ascending
+  /// By kernel (a profile without one has its usual one there), causal, then by head dimension ascending.
+  std::array<std::array<std::vector<AttentionRate>, 2>, kFusedAttentions> attention_;
   mutable std::vector<Known> known_;                     ///< by hash of the shape; a later one replaces an earlier one
 };
 
-/// The host's launches of a software on this profile's host: eager, or whole steps as a captured graph; `step_fixed_s` before
-/// the first.
-HostCost host_cost(const HardwareProfile& hardware, bool graph, double step_fixed_s);
+/// How a software launches: each op by itself, running ahead of the device or waiting for each, or whole steps as a graph.
+enum class LaunchMode : std::uint8_t { eager, blocking, graph };
+
+/// The launches on this profile's host; `step_fixed_s` before the first.
+HostCost host_cost(const HardwareProfile& hardware, LaunchMode mode, double step_fixed_s);
 
 }  // namespace benchsuite

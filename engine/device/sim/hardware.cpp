@@ -107,6 +107,19 @@ class ProfileReader : ProvenanceReader {
     return pass;
   }
 
+  std::vector<AttentionRate> read_rates(ObjectReader& attention) {
+    std::vector<AttentionRate> rates;
+    section_of_list(attention, "rates", [&](ObjectReader& entry) {
+      AttentionRate rate;
+      rate.head_dim = whole(entry, "head_dim");
+      entry.required("causal", rate.causal);
+      rate.forward = read_pass(entry, "forward");
+      rate.backward = read_pass(entry, "backward");
+      rates.push_back(rate);
+    });
+    return rates;
+  }
+
   void read_attention(ObjectReader& attention, HardwareProfile& p) {
     attention.required("kernel", p.attention_kernel);
     std::string unit;
@@ -115,14 +128,16 @@ class ProfileReader : ProvenanceReader {
       attention.problem("unit", "the unit must be \"TFLOP/s\"", "convert the rates to that unit");
     provenance(attention);
     p.attention_floor_s = quantity(attention, "floor", "us", kMicro, Range::not_negative);
-    section_of_list(attention, "rates", [&](ObjectReader& entry) {
-      AttentionRate rate;
-      rate.head_dim = whole(entry, "head_dim");
-      entry.required("causal", rate.causal);
-      rate.forward = read_pass(entry, "forward");
-      rate.backward = read_pass(entry, "backward");
-      p.attention.push_back(rate);
-    });
+    p.attention = read_rates(attention);
+    if (attention.has("other_kernels")) {
+      section_of_list(attention, "other_kernels", [&](ObjectReader& other) {
+        FusedAttention kernel{};
+        other.choice("kernel", kernel,
+                     {{"flash-attention-1", FusedAttention::flash_1}, {"flash-attention-triton", FusedAttention::triton}}, true);
+        provenance(other);
+        p.other_attention[std::string(name_of(kernel))] = read_rates(other);
+      });
+    }
     section(attention, "occupancy", true, [&](ObjectReader& occupancy) {
       provenance(occupancy);
       p.attention_block = whole(occupancy, "block_rows");

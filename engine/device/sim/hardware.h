@@ -111,6 +111,7 @@ struct HardwareProfile {
   std::string attention_kernel;        ///< which fused kernel the points were measured on
   double attention_floor_s = 0;
   std::vector<AttentionRate> attention;             ///< empty: fused attention runs at peak (ideal)
+  std::map<std::string, std::vector<AttentionRate>> other_attention;  ///< by name of FusedAttention
   std::int64_t attention_block = 128;               ///< query rows of one thread block
   double attention_wave_share = 0;                  ///< how much of the rounding to whole waves of blocks shows
   Curve attention_occupancy;                        ///< slowdown (natural log) by log2 of blocks per SM

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "engine/core/error.h"
+#include "engine/device/eager_kernels.h"
 #include "engine/device/sim/collapse.h"
 
 namespace benchsuite {
@@ -55,11 +56,13 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
   result.program = &program;
   const std::size_t shapes = program.shapes.size();
   result.compute.assign(shapes * kSites, ComputeCost{-1});
-  if (costs.host.per_op > 0) {
+  const Picoseconds blocking = costs.host.blocking ? costs.host.per_op : 0;
+  if (costs.host.per_op > 0 && !costs.host.blocking) {
     Picoseconds now = costs.host.first;
     result.launched_at.reserve(program.ops.size());
     for (const Op& op : program.ops) {
-      result.launched_at.push_back(now += op.joins_launch ? costs.host.per_joined : costs.host.per_op);
+      now += op.joins_launch ? costs.host.per_joined : launches_of(program.shapes[op.shape]) * costs.host.per_op;
+      result.launched_at.push_back(now);
     }
   }
   result.transfer_of.assign(program.groups.size() * shapes, -1);
@@ -95,6 +98,7 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
               cost.memory_permille <= 1000)
             << name_of(op.kind) << " wants " << cost.sm_permille << " permille of the SMs, " << cost.memory_permille
             << " of the memory";
+        cost.duration += launches_of(program.shapes[op.shape]) * blocking;
       }
       continue;
     }
@@ -124,7 +128,7 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
           cost.memory_permille >= 0)
         << name_of(op.kind) << " takes " << cost.duration << " ps, " << cost.latency << " of them latency";
     transfer = static_cast<std::int32_t>(result.transfers.size());
-    result.transfers.push_back({cost.latency, cost.duration, cost.sm_permille, cost.memory_permille, {}});
+    result.transfers.push_back({cost.latency + blocking, cost.duration + blocking, cost.sm_permille, cost.memory_permille, {}});
   }
   return result;
 }

@@ -285,7 +285,7 @@ TEST(Simulate, OneRankPerStageStandsForAllRanksToThePicosecond) {
       const HardwareProfile machine = profile(hardware);
       const Placement placement = place(config.layout, machine.gpus_per_node);
       const CostModel costs(machine, placement,
-                      host_cost(machine, config.stack.cuda_graphs, config.stack.step_fixed_s));
+                      host_of(config.stack, machine));
       std::vector<Program> programs;
       for (int rank = 0; rank < 16; ++rank) programs.push_back(record_step(config, rank).program);
       std::vector<const Program*> pointers;
@@ -328,7 +328,7 @@ TEST(Simulate, EveryReplicaCountsUnderZero) {
     const HardwareProfile machine = profile("dgx-h100");
     const Placement placement = place(layout, machine.gpus_per_node);
     const CostModel costs(machine, placement,
-                      host_cost(machine, config.stack.cuda_graphs, config.stack.step_fixed_s));
+                      host_of(config.stack, machine));
     std::vector<Program> programs;
     for (int rank = 0; rank < layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
     std::vector<const Program*> pointers;

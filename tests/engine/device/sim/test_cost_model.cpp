@@ -101,12 +101,15 @@ TEST_F(TinyModel, AccumulationChargesTheTrafficTheLoopDoesNotHide) {
   EXPECT_EQ(compute(shape), 42'000'000);  // half of 2 more
 }
 
-TEST_F(TinyModel, EightBitProductsCastTheirOperandsFirst) {
+TEST_F(TinyModel, EightBitProductsOfActivationsCastThemFirst) {
   profile_.peak_flops[DType::fp8] = 200e12;
   profile_.gemm.fp8_over_bf16 = 1.6;
   profile_.gemm.fp8_cast_share = 0.5;
-  // 40 us / 1.6; casts: 2 x 900,000 elements x 3 bytes / 0.5 TB/s = 10.8 us
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8)), 35'800'000);
+  // 40 us / 1.6; one operand cast: 900,000 elements x (2 read + 2 written) / 0.5 TB/s = 7.2 us
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8)), 32'200'000);
+  OpShape weight_gradient = shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8);
+  weight_gradient.transpose_a = true;  // both operands were transposed when they were cast
+  EXPECT_EQ(compute(weight_gradient), 25'000'000);
 }
 
 TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
@@ -302,9 +305,9 @@ TEST_F(TinyModel, DemandsOnSharedResources) {
 TEST(Host, GraphsLaunchAtOnceAndEagerOpsAtTheHostsPace) {
   HardwareProfile p = tiny();
   p.host_eager_s = 20e-6;
-  EXPECT_EQ(host_cost(p, false, 0.5).per_op, 20'000'000);
-  EXPECT_EQ(host_cost(p, false, 0.5).first, 500'000'000'000);
-  EXPECT_EQ(host_cost(p, true, 0).per_op, 0);
+  EXPECT_EQ(host_cost(p, LaunchMode::eager, 0.5).per_op, 20'000'000);
+  EXPECT_EQ(host_cost(p, LaunchMode::eager, 0.5).first, 500'000'000'000);
+  EXPECT_EQ(host_cost(p, LaunchMode::graph, 0).per_op, 0);
 }
 
 TEST_F(TinyModel, ARingIsNeverFasterThanItsNvlinkPart) {

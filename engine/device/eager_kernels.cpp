@@ -1,0 +1,81 @@
+#include "engine/device/eager_kernels.h"
+
+#include "engine/device/op_table.h"
+
+namespace benchsuite {
+
+namespace {
+
+constexpr double kFp32 = 4, kBoolean = 1;
+/// Index and mask arithmetic on vectors of tokens in Megatron-LM's cross_entropy.py: they move nothing, but each is launched.
+constexpr int kSmallCrossEntropyKernels = 10;
+
+double product_of(const OpShape& shape, int dims) {
+  double product = 1;
+  for (int i = 0; i < dims; ++i) product *= static_cast<double>(shape.dims[static_cast<std::size_t>(i)]);
+  return product;
+}
+
+/// Elements of q, or of the context: s b a d.
+double heads(const OpShape& shape) { return product_of(shape, 4); }
+
+}  // namespace
+
+EagerKernels eager_kernels(const OpShape& shape) {
+  if (!shape.eager) return {1, bytes_of(shape)};
+  const double x = static_cast<double>(size_of(shape.dtype)), y = static_cast<double>(size_of(shape.out_dtype));
+  const double matrix = product_of(shape, 2);
+  switch (shape.kind) {
+    // Megatron-LM, model/transformer.py: the context is permuted into a copy, so is its gradient; autograd multiplies the
+    // gradients of q and k by the scale, and puts those of q, k and v side by side.
+    case OpKind::attention_context:
+    case OpKind::attention_context_backward_p:
+    case OpKind::attention_scores_backward_q:
+      return {2, bytes_of(shape) + heads(shape) * (x + y)};
+    case OpKind::attention_scores_backward_k:
+      return {3, bytes_of(shape) + heads(shape) * (1 + 3) * (x + y)};
+    // scaling (Aleph Alpha), core/nn/norm/rms_norm.py: (x * rsqrt(mean(x^2) + eps)).float().type_as(x) * gamma
+    case OpKind::rmsnorm:
+      // pow; mean; add and rsqrt of rows; times x; float; type_as; times gamma
+      return {8, matrix * (2 * x + x + 2 * x + (x + kFp32) + (kFp32 + x) + (x + y))};
+    case OpKind::rmsnorm_backward:
+      // gamma: product, its sum by columns; times gamma; type_as; float; x * rsqrt: both factors, one summed by rows; of
+      // rsqrt and add by rows; mean spread over columns; of pow: x itself, doubled, times the gradient; both parts added
+      return {15, matrix * (3 * x + x + 2 * x + (x + kFp32) + (kFp32 + x) + 2 * x + 3 * x + x + x + 2 * x + 2 * x + 3 * x +
+                            (2 * x + y))};
+    // scaling, core/nn/masked_softmax/masked_softmax.py: a copy of the view, masked_fill_, softmax
+    case OpKind::softmax:
+      return {3, matrix * (2 * x + (2 * x + kBoolean) + (x + y))};
+    case OpKind::softmax_backward:  // of softmax; of masked_fill; of the copy
+      return {3, matrix * (3 * x + (2 * x + kBoolean) + (x + y))};
+    // scaling, core/nn/rotary.py: q cos + rotate_half(q) sin with rotate_half(q) = cat(-q2, q1); k likewise
+    case OpKind::rope: {
+      const double elements = bytes_of(shape) / (x + y);
+      return {10, elements * (2 * x + (x / 2 + x / 2) + 2 * x + 2 * x + (2 * x + y))};
+    }
+    case OpKind::rope_backward: {
+      // times cos; times sin; of cat: minus; each half put into zeros; these added; all added
+      const double elements = bytes_of(shape) / (x + y);
+      return {20, elements * (2 * x + 2 * x + x + 2 * (x + x) + 3 * x + (2 * x + y))};
+    }
+    // scaling, core/nn/mlp.py: silu(x) * gate
+    case OpKind::swiglu:
+      return {2, matrix * (2 * x + (2 * x + y))};
+    case OpKind::swiglu_backward:  // of the product: two; of silu
+      return {3, matrix * (3 * x + (2 * x + y) + (2 * x + y))};
+    // Megatron-LM, mpu/cross_entropy.py: minus the maximum, exp in place, sum
+    case OpKind::ce_sum:
+      return {3 + kSmallCrossEntropyKernels, matrix * (2 * kFp32 + 2 * kFp32 + kFp32)};
+    // torch.nn.functional.embedding has a dense gradient: zeros, rows added by sorted ids, then added to the accumulated one
+    case OpKind::embedding_backward: {
+      const double table = static_cast<double>(shape.dims[1]) * static_cast<double>(shape.dims[2]);
+      return {5, table * (x + x + 2 * y) + matrix * 2 * x};
+    }
+    default:
+      return {1, bytes_of(shape)};
+  }
+}
+
+int launches_of(const OpShape& shape) { return (shape.eager ? eager_kernels(shape).kernels : 1) + shape.extra_kernels; }
+
+}  // namespace benchsuite
