@@ -27,7 +27,7 @@ struct Letters {
         t(static_cast<double>(layout.tp)),
         d(static_cast<double>(layout.dp * layout.cp)),
         repl(layout.sequence_parallel ? t : 1),
-        e(static_cast<double>(size_of(layout.precision))),
+        e(static_cast<double>(size_of(layout.stored()))),
         kv(static_cast<double>(model.kv_heads * model.head_dim())),
         p(layout.pp),
         v(layout.vpp),
@@ -180,9 +180,11 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     const std::string r = layout.sequence_parallel ? "/t" : "";
     saved.outside.push_back({"final layernorm input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
     saved.outside.push_back({"head input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
-    const double share = stack.gathers_logits ? 1 : n.t;
-    saved.outside.push_back(
-        {"logits", waiting * 4 * n.s * n.b * vocab / share, stack.gathers_logits ? "4 s b V" : "4 s b V/t"});
+    if (stack.framework_loss) {
+      saved.outside.push_back({"logits", waiting * (4 + n.e) * n.s * n.b * vocab, "(4 + e) s b V"});
+    } else {
+      saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
+    }
   }
   saved.outside_bytes = sum(saved.outside);
   return saved;
@@ -190,7 +192,7 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
 
 double state_bytes_per_parameter(const Layout& layout, const Stack& stack) {
   const bool master = layout.precision != DType::fp32;
-  const double parameter = static_cast<double>(size_of(layout.precision));
+  const double parameter = static_cast<double>(size_of(layout.stored()));
   const double gradient = static_cast<double>(size_of(stack.gradient_dtype));
   const double optimizer = (master ? 4 : 0) + 8;
   const auto replicas = static_cast<double>(layout.dp * layout.cp);
@@ -281,7 +283,7 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
     } else {
       volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::head, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
     }
-    if (stack.gathers_logits) {
+    if (stack.framework_loss) {
       const auto vocab = static_cast<double>(padded_vocab(model.vocab, layout.tp));
       volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * (n.t - 1) / n.t * n.e * n.s * n.b * vocab, n.m,
                   "m (t-1)/t e s b V");
@@ -368,12 +370,15 @@ void add_gradients(Volumes& volumes, const Letters& n, const ModelConfig& model,
     // A ring of two: 2 (2-1)/2 = 1.
     volumes.add(GroupKind::embedding, OpKind::all_reduce, Site::gradients, w * rows * n.h / n.t, 1, "w V h/t");
   }
-  if (layout.zero_stage == 0) {
-    volumes.add(GroupKind::data, OpKind::all_reduce, Site::gradients, 2 * ring * w * parameters, -1, "2 (d-1)/d w N");
-    return;
-  }
   if (layout.zero_stage >= 2) return add_sharded(volumes, n, model, layout, stack, stage);
-  volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * parameters, -1, "(d-1)/d w N");
+  if (stack.all_reduces_in_fp32) {
+    volumes.add(GroupKind::data, OpKind::all_reduce, Site::gradients, 2 * ring * 4 * parameters, -1, "2 (d-1)/d 4 N");
+  } else if (layout.zero_stage == 0) {
+    volumes.add(GroupKind::data, OpKind::all_reduce, Site::gradients, 2 * ring * w * parameters, -1, "2 (d-1)/d w N");
+  } else {
+    volumes.add(GroupKind::data, OpKind::reduce_scatter, Site::gradients, ring * w * parameters, -1, "(d-1)/d w N");
+  }
+  if (layout.zero_stage == 0) return;
   volumes.add(GroupKind::data, OpKind::all_gather, Site::optimizer, ring * n.e * parameters, -1, "(d-1)/d e N");
 }
 

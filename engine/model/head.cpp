@@ -12,7 +12,58 @@ constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16b
 Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
-bool Head::gathers_logits() const { return context_.stack.gathers_logits && context_.layout.tp > 1; }
+/// Stack::framework_loss: the whole rows of logits on every tensor rank, cast, through log_softmax, its output kept; the 16-bit
+/// logits are the stage's output and stay until the backward pass. Takes over `logits`.
+void Head::whole_loss(Tensor logits, State& state) {
+  Recorder& rec = context_.rec;
+  if (context_.layout.tp > 1) logits = gather_logits(logits);
+  state.output = logits;
+  rec.mark_saved(logits, index_of(Term::logits_16bit));
+  const Tensor wide = fp32_logits(logits.shape);
+  rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
+             {reads(logits), writes(wide)});
+  rec.at().site = Site::loss;
+  state.softmax = fp32_logits(logits.shape);
+  rec.record(rows_shape(OpKind::softmax, logits), {reads(wide), writes(state.softmax)});
+  rec.release(wide);
+  rec.mark_saved(state.softmax, index_of(Term::logits));
+}
+
+/// The loss's own gradient is one number a row among zeros; log_softmax has another. Releases what the forward kept.
+Tensor Head::whole_loss_gradient(State& state) {
+  Recorder& rec = context_.rec;
+  const Tensor zeros = fp32_logits(state.softmax.shape), wide = fp32_logits(state.softmax.shape);
+  rec.record({.kind = OpKind::fill, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {zeros.elements()}},
+             {writes(zeros)});
+  rec.record(rows_shape(OpKind::softmax_backward, state.softmax), {reads(zeros), reads(state.softmax), writes(wide)});
+  rec.release(zeros);
+  rec.release(state.softmax);
+  rec.at().site = Site::head;
+  const Tensor dlogits = narrowed(wide);
+  rec.release(state.output);
+  return context_.layout.tp > 1 ? my_columns(dlogits) : dlogits;
+}
+
+Tensor Head::fp32_logits(const std::array<std::int64_t, 4>& shape) {
+  return context_.rec.allocate(Purpose::activations, index_of(Term::logits), DType::fp32, shape);
+}
+
+OpShape Head::rows_shape(OpKind kind, const Tensor& logits) const {
+  return {.kind = kind,
+          .dtype = DType::fp32,
+          .out_dtype = DType::fp32,
+          .dims = {context_.s * context_.b, logits.shape[3]}};
+}
+
+/// In the type of the activations. Releases `wide`.
+Tensor Head::narrowed(const Tensor& wide) {
+  Recorder& rec = context_.rec;
+  const Tensor narrow = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), context_.dtype, wide.shape);
+  rec.record({.kind = OpKind::cast, .dtype = DType::fp32, .out_dtype = context_.dtype, .dims = {narrow.elements()}},
+             {reads(wide), writes(narrow)});
+  rec.release(wide);
+  return narrow;
+}
 
 /// Every rank's columns of the logits, gathered and set side by side. Releases `mine`.
 Tensor Head::gather_logits(const Tensor& mine) {
@@ -52,8 +103,8 @@ void Head::forward(const Tensor& x, State& state) {
 
   rec.at().site = Site::head;
   Tensor logits = projection_.forward(normed);  // [s, b, V/t]
-  if (gathers_logits()) logits = gather_logits(logits);
-  const std::int64_t tokens = context_.s * context_.b, columns = logits.shape[3];
+  if (context_.stack.framework_loss) return whole_loss(logits, state);
+  const std::int64_t tokens = context_.s * context_.b, columns = context_.v_local;
   if (context_.dtype != DType::fp32) {
     const Tensor wide =
         rec.allocate(Purpose::activations, index_of(Term::logits), DType::fp32, {1, context_.s, context_.b, columns});
@@ -71,20 +122,17 @@ void Head::forward(const Tensor& x, State& state) {
     return OpShape{.kind = kind, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {tokens, columns}};
   };
   const Tensor row_max = row_values();
-  const auto complete = [&](const Tensor& rows, Reduction reduction) {
-    if (!gathers_logits()) all_reduce_tensor(context_, rows, reduction);
-  };
   rec.record(shape(OpKind::ce_max), {reads(logits), writes(row_max)});
-  complete(row_max, Reduction::max);
+  all_reduce_tensor(context_, row_max, Reduction::max);
   const Tensor predicted = row_values(), sum_exp = row_values();
   OpShape sum = shape(OpKind::ce_sum);
-  sum.dims[2] = gathers_logits() ? 0 : words_.first_row;
+  sum.dims[2] = words_.first_row;
   sum.eager = !context_.stack.fused_cross_entropy;
   rec.record(sum, {updates(logits), reads(row_max), reads(context_.current_inputs().labels), writes(predicted),
                    writes(sum_exp)});
   rec.release(row_max);
-  complete(predicted, Reduction::sum);
-  complete(sum_exp, Reduction::sum);
+  all_reduce_tensor(context_, predicted, Reduction::sum);
+  all_reduce_tensor(context_, sum_exp, Reduction::sum);
   OpShape loss = shape(OpKind::ce_loss);
   loss.scalars[0] = 1.0f / static_cast<float>(tokens * context_.layout.micro_batches());
   rec.record(loss, {updates(logits), reads(predicted), reads(sum_exp), updates(loss_)});
@@ -94,30 +142,25 @@ void Head::forward(const Tensor& x, State& state) {
   rec.mark_saved(logits, index_of(Term::logits));
 }
 
-Tensor Head::backward(State& state) {
+Tensor Head::loss_gradient(State& state) {
   Recorder& rec = context_.rec;
-  rec.at().site = Site::loss;
   const std::int64_t tokens = context_.s * context_.b;
   // Mean over tokens, micro-batches and replicas at once: gradients are summed from here on.
   const auto samples = static_cast<float>(tokens * context_.layout.micro_batches() * context_.layout.dp);
   rec.record({.kind = OpKind::ce_backward,
               .dtype = DType::fp32,
               .out_dtype = DType::fp32,
-              .dims = {tokens, state.softmax.shape[3], gathers_logits() ? 0 : words_.first_row},
+              .dims = {tokens, context_.v_local, words_.first_row},
               .scalars = {1.0f / samples}},
              {updates(state.softmax), reads(context_.current_inputs().labels)});
   rec.at().site = Site::head;
-  Tensor dlogits = state.softmax;
-  if (context_.dtype != DType::fp32) {
-    dlogits = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), context_.dtype, state.softmax.shape);
-    rec.record({.kind = OpKind::cast,
-                .dtype = DType::fp32,
-                .out_dtype = context_.dtype,
-                .dims = {dlogits.elements()}},
-               {reads(state.softmax), writes(dlogits)});
-    rec.release(state.softmax);
-  }
-  if (gathers_logits()) dlogits = my_columns(dlogits);
+  return context_.dtype == DType::fp32 ? state.softmax : narrowed(state.softmax);
+}
+
+Tensor Head::backward(State& state) {
+  Recorder& rec = context_.rec;
+  rec.at().site = Site::loss;
+  const Tensor dlogits = context_.stack.framework_loss ? whole_loss_gradient(state) : loss_gradient(state);
   const Tensor dnormed = projection_.backward(dlogits, state.norm);
   rec.release(dlogits);
   rec.release(state.norm);

@@ -13,6 +13,7 @@ class Head {
 
   struct State {
     Tensor input, statistics, norm, softmax;
+    Tensor output;  ///< Stack::framework_loss: the 16-bit logits
   };
   /// x [s/t | s, b, h] -> adds the micro-batch's mean token loss / m to the loss output. Takes over x.
   void forward(const Tensor& x, State& state);
@@ -20,10 +21,14 @@ class Head {
   Tensor backward(State& state);
 
  private:
-  /// Stack::gathers_logits among t > 1 ranks: the loss is computed on all columns by each of them.
-  bool gathers_logits() const;
+  Tensor loss_gradient(State& state);
+  void whole_loss(Tensor logits, State& state);
+  Tensor whole_loss_gradient(State& state);
   Tensor gather_logits(const Tensor& mine);
   Tensor my_columns(const Tensor& whole);
+  Tensor narrowed(const Tensor& wide);
+  Tensor fp32_logits(const std::array<std::int64_t, 4>& shape);
+  OpShape rows_shape(OpKind kind, const Tensor& logits) const;
 
   ModelContext& context_;
   Parameter& words_;

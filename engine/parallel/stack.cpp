@@ -91,12 +91,13 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);
   reader.required("overlaps_tensor_backward", stack.overlaps_tensor_backward);
   reader.optional("overlaps_tensor_gemms", stack.overlaps_tensor_gemms);
-  reader.optional("gathers_logits", stack.gathers_logits);
+  reader.optional("framework_loss", stack.framework_loss);
   reader.optional("separate_gate_linear", stack.separate_gate_linear);
   reader.optional("scatters_pipeline_activations", stack.scatters_pipeline_activations);
   reader.required("overlaps_pipeline", stack.overlaps_pipeline);
   reader.required("overlaps_pipeline_interleaved", stack.overlaps_pipeline_interleaved);
   reader.required("overlaps_gradient_reduction", stack.overlaps_gradient_reduction);
+  reader.optional("all_reduces_in_fp32", stack.all_reduces_in_fp32);
   reader.optional("overlaps_parameter_gather", stack.overlaps_parameter_gather);
   reader.optional("bucket_elements", stack.bucket_elements);
   if (const Json* sharded = reader.raw("sharded_parameters")) {
@@ -154,12 +155,13 @@ Json to_json(const Stack& stack) {
   json["fused_gradient_accumulation"] = stack.fused_gradient_accumulation;
   json["overlaps_tensor_backward"] = stack.overlaps_tensor_backward;
   json["overlaps_tensor_gemms"] = stack.overlaps_tensor_gemms;
-  json["gathers_logits"] = stack.gathers_logits;
+  json["framework_loss"] = stack.framework_loss;
   json["separate_gate_linear"] = stack.separate_gate_linear;
   json["scatters_pipeline_activations"] = stack.scatters_pipeline_activations;
   json["overlaps_pipeline"] = stack.overlaps_pipeline;
   json["overlaps_pipeline_interleaved"] = stack.overlaps_pipeline_interleaved;
   json["overlaps_gradient_reduction"] = stack.overlaps_gradient_reduction;
+  json["all_reduces_in_fp32"] = stack.all_reduces_in_fp32;
   json["overlaps_parameter_gather"] = stack.overlaps_parameter_gather;
   json["bucket_elements"] = stack.bucket_elements;
   json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);

@@ -58,12 +58,13 @@ struct Stack {
   bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
-  bool gathers_logits = false;       ///< every tensor rank gathers all logits and computes the whole loss (timed only)
+  bool framework_loss = false;  ///< every tensor rank gathers whole rows of logits for the framework's cross-entropy (timed only)
   bool separate_gate_linear = false; ///< gate and up are linears of their own: their input's gradients are reduced apart (timed only)
   bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
   bool overlaps_pipeline_interleaved = true;
   bool overlaps_gradient_reduction = false;
+  bool all_reduces_in_fp32 = false;  ///< ZeRO-0 and 1: gradients are widened, all-reduced whole and narrowed again, bucket by bucket
   bool overlaps_parameter_gather = false;  ///< ZeRO-1 and 2: updated parameters are gathered at their first use in the next step
   std::int64_t bucket_elements = 40'000'000;  ///< least elements of a gradient bucket; larger of this and 1 M d
   ShardedParameterConfig sharded_parameters;  ///< ZeRO-3 only

@@ -132,7 +132,7 @@ class Validator {
       add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
           "set it to \"bf16\" or \"fp32\"");
     }
-    for (const auto& [key, set] : {std::pair{"stack.gathers_logits", stack_.gathers_logits},
+    for (const auto& [key, set] : {std::pair{"stack.framework_loss", stack_.framework_loss},
                                    std::pair{"stack.separate_gate_linear", stack_.separate_gate_linear}}) {
       if (set && wanted_ == Wanted::numbers) add(key, "true", "this is timed on device sim alone", "set it to false");
     }

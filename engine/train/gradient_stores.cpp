@@ -83,7 +83,9 @@ class WholeGradients : public GradientStore {
     if (context_.layout.dp == 1) return;
     const OpContext before = context_.rec.at();
     context_.rec.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
-    if (context_.layout.zero_stage == 0) {
+    if (context_.stack.all_reduces_in_fp32) {
+      all_reduce_in_fp32(bucket.gradients);
+    } else if (context_.layout.zero_stage == 0) {
       context_.rec.communicate(StreamKind::data, context_.data_group,
                                sum_over_replicas(OpKind::all_reduce, bucket.gradients), {updates(bucket.gradients)});
     } else {
@@ -92,6 +94,23 @@ class WholeGradients : public GradientStore {
                                {reads(bucket.gradients), writes(owned(bucket))});
     }
     context_.rec.at() = before;
+  }
+
+  void all_reduce_in_fp32(const Tensor& gradients) {
+    Recorder& rec = context_.rec;
+    const bool narrow = gradients.dtype != DType::fp32;
+    const Tensor wide = narrow ? rec.allocate(Purpose::communication, index_of(Term::packed_gradients), DType::fp32,
+                                              gradients.shape)
+                               : gradients;
+    const auto cast = [&](const Tensor& from, const Tensor& to) {
+      rec.record({.kind = OpKind::cast, .dtype = from.dtype, .out_dtype = to.dtype, .dims = {from.elements()}},
+                 {reads(from), writes(to)});
+    };
+    if (narrow) cast(gradients, wide);
+    rec.communicate(StreamKind::data, context_.data_group, sum_over_replicas(OpKind::all_reduce, wide), {updates(wide)});
+    if (!narrow) return;
+    cast(wide, gradients);
+    rec.release(wide);
   }
 
   ModelContext& context_;

@@ -56,11 +56,11 @@ const std::vector<TermFormulas>& table() {
       {Term::final_input, {"e s b h/r"}},
       {Term::final_statistics, {"8 s b/r", "4 s b/r"}},
       {Term::final_norm, {"e s b h/r"}},
-      {Term::logits, {"4 s b V/t"}},
+      {Term::logits, {"4 s b V/t", "4 s b V"}},
       {Term::transient, {"3 e s b h/t", "e s b q/t", "e s b h", "e s b f/t", "2 e s b f/t", "e s b h/t", "e s b h/r"}},
       {Term::bias_sum, {"e s b h/r", "e s b f/t", "3 e s b h/t"}},
       {Term::attention_scores, {"e a s^2 b/t"}},
-      {Term::logits_16bit, {"e s b V/t", "e s b h"}},  // both products of the head: logits, gradient of its input
+      {Term::logits_16bit, {"e s b V/t", "e s b h", "e s b V"}},  // both products of the head: logits, gradient of its input
       {Term::cross_entropy_rows, {"4 s b"}},
       {Term::layer_output, {"e s b h/r"}},
       {Term::gradient_of_output, {"e s b h/r"}},
@@ -71,7 +71,7 @@ const std::vector<TermFormulas>& table() {
       {Term::reduced, {"e s b h/r"}},
       {Term::received_activation, {"e s b h/r"}},
       {Term::received_gradient, {"e s b h/r"}},
-      {Term::packed_gradients, {"6 w h L", "6 w h L + 2 w h", "2 w h L", "2 w h L + w h"}},
+      {Term::packed_gradients, {"6 w h L", "6 w h L + 2 w h", "2 w h L", "2 w h L + w h", "4 n"}},
   };
   return terms;
 }
@@ -126,17 +126,17 @@ std::int64_t MemoryLetters::letter(char name) const {
   const ModelConfig& model = config_.model;
   const Layout& layout = config_.layout;
   switch (name) {
-    case 'e': return size_of(layout.precision);
+    case 'e': return size_of(layout.stored());
     case 'w': return size_of(config_.stack.gradient_dtype);
     case 'N': return parameters_;
     case 'K': return kept_;
-    case 's': return model.seq;
+    case 's': return model.seq / layout.cp;
     case 'b': return layout.micro_batch;
     case 'h': return model.hidden;
     case 'f': return model.ffn_hidden;
     case 'a': return model.heads;
     case 't': return layout.tp;
-    case 'd': return layout.dp;
+    case 'd': return layout.dp * layout.cp;
     case 'm': return layout.micro_batches();
     case 'V': return padded_vocab(model.vocab, layout.tp);
     case 'L': return layers_;
@@ -172,7 +172,7 @@ double MemoryLetters::value(const std::string& formula) const {
 
 double MemoryLetters::most_padding() const {
   if (config_.layout.zero_stage == 0) return 0;
-  return static_cast<double>(tensors_ * (63 + std::lcm(config_.layout.dp, std::int64_t{128})));
+  return static_cast<double>(tensors_ * (63 + std::lcm(config_.layout.dp * config_.layout.cp, std::int64_t{128})));
 }
 
 std::string term_formula(const MemoryLetters& letters, Term term, double bytes) {

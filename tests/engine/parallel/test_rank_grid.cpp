@@ -141,6 +141,15 @@ TEST(Layers, FirstAndLastStageMayHoldTheirOwnNumber) {
   EXPECT_THROW(layers_of(15, layout, 3, 0), Error) << "three layers in two chunks";
 }
 
+TEST(Layers, StagesMayBeListed) {
+  Layout layout = layout_of(1, 4, 1);
+  layout.layer_split.stages = {3, 5, 4, 2};
+  EXPECT_EQ(ranges(14, layout), "0+3 3+5 8+4 12+2");
+  layout.vpp = 2;
+  layout.layer_split.stages = {2, 4, 4, 2};
+  EXPECT_EQ(ranges(12, layout), "0+1 1+2 3+2 5+1 6+1 7+2 9+2 11+1");
+}
+
 // megatron-core: account_for_embedding_in_pipeline_split and ..._loss_... take the place of a layer each.
 TEST(Layers, EmbeddingAndLossMayCountAsLayers) {
   Layout layout = layout_of(1, 4, 1);

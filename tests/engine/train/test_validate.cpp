@@ -141,6 +141,48 @@ TEST(Validate, UnevenLayerSplits) {
               ElementsAre(HasSubstr("layout.recompute.num_layers = 12: must lie between 1 and the 11 layers")));
 }
 
+TEST(Validate, ListedStages) {
+  const auto listed = [](std::vector<std::int64_t> stages) {
+    TrainConfig config = good();
+    config.layout.layer_split.stages = std::move(stages);
+    std::vector<std::string> lines;
+    for (const Violation& problem : validate(config, "c.json")) lines.push_back(to_string(problem));
+    return lines;
+  };
+  EXPECT_THAT(listed({11, 11, 10, 8}), ElementsAre());
+  const auto refused = ElementsAre(HasSubstr("must hold layout.pp = 4 numbers, multiples of layout.vpp = 1, that add up to "
+                                             "model.layers = 40; list the layers of every stage"));
+  EXPECT_THAT(listed({20, 20}), refused);
+  EXPECT_THAT(listed({10, 10, 10, 9}), refused);
+  EXPECT_THAT(listed({20, 20, 0, 0}), refused);
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.layout.layer_split.stages = {10, 10, 10, 10};
+                c.layout.layer_split.first_stage = 10;
+              }),
+              ElementsAre(HasSubstr("layout.layer_split.stages = [10, 10, 10, 10]: a list is given beside another form")));
+}
+
+// What sim times but nothing computes is fine to run on sim and refused where numbers are wanted.
+TEST(Validate, SomeConfigurationsAreTimedOnly) {
+  const auto both = [](auto change) {
+    TrainConfig config = good();
+    change(config);
+    return std::pair{validate(config, "c.json").size(), validate(config, "c.json", Wanted::numbers)};
+  };
+  const auto expect_timed_only = [&](auto change, const char* line) {
+    const auto [timed, numbers] = both(change);
+    EXPECT_EQ(timed, 0u) << line;
+    ASSERT_EQ(numbers.size(), 1u) << line;
+    EXPECT_THAT(to_string(numbers.front()), HasSubstr(line));
+  };
+  expect_timed_only([](TrainConfig& c) { c.layout.cp = 2, c.layout.attention = AttentionKernel::flash; },
+                    "layout.cp = 2: context parallelism is timed on device sim alone; set it to 1");
+  expect_timed_only([](TrainConfig& c) { c.layout.precision = DType::fp8; }, "layout.precision = \"fp8\"");
+  expect_timed_only([](TrainConfig& c) { c.stack.framework_loss = true; },
+                    "stack.framework_loss = true: this is timed on device sim alone; set it to false");
+  expect_timed_only([](TrainConfig& c) { c.stack.separate_gate_linear = true; }, "stack.separate_gate_linear = true");
+}
+
 TEST(Validate, ParameterGatherOverlapsByTheBucketsOfGradientReduction) {
   EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_parameter_gather = true; }),
               ElementsAre(HasSubstr("stack.overlaps_parameter_gather = true: parameters are gathered by the buckets whose gradient "
@@ -294,8 +336,9 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.zero_stage = 3; }), ElementsAre());
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.zero_stage = 4; }),
               ElementsAre(HasSubstr("c.json: layout.zero_stage = 4: there is no such ZeRO stage; set it to 0")));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 2; }),
-              ElementsAre("c.json: layout.cp = 2: context parallelism is not in the engine; set it to 1"));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 2, c.layout.attention = AttentionKernel::unfused; }),
+              ElementsAre("c.json: layout.cp = 2: context parallelism needs fused attention; set layout.attention to \"flash\""));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 0; }), ElementsAre(HasSubstr("layout.cp = 0: must be at least 1")));
   EXPECT_THAT(
       lines([](TrainConfig& c) { c.layout.ep = 2; }),
       ElementsAre("c.json: layout.ep = 2: expert parallelism is not in the engine: its models are dense; set it to "
@@ -304,8 +347,6 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
       lines([](TrainConfig& c) { c.layout.precision = DType::fp16; }),
       ElementsAre("c.json: layout.precision = \"fp16\": this precision is not in the engine; set it to \"bf16\" or "
                   "\"fp32\""));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.precision = DType::fp8; }),
-              ElementsAre(HasSubstr("layout.precision = \"fp8\": this precision is not in the engine")));
   EXPECT_THAT(
       lines([](TrainConfig& c) { c.model.kv_heads = 8; }),
       ElementsAre("c.json: model.kv_heads = 8: family gpt has as many key-value heads as heads; set it to 40 or "
@@ -414,7 +455,7 @@ TEST(Validate, ListsEverythingAtOnce) {
         c.model.layers = 41;
         c.model.ffn_hidden = 20482;
         c.layout.zero_stage = -1;
-        c.layout.cp = 2;
+        c.layout.cp = 2, c.layout.attention = AttentionKernel::unfused;
         c.layout.precision = DType::fp16;
         c.layout.global_batch = 30;
         c.layout.vpp = 2;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "suite/accuracy/row_kernels.h"
+
 namespace benchsuite {
 namespace {
 
@@ -53,6 +55,33 @@ TEST_F(MapRow, TakesWhatIsStatedAndListsWhatIsNot) {
   EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("layout.recompute")));
   EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("fp16 runs as bf16")));
   EXPECT_TRUE(mapped.unstated.empty()) << "vpp is stated";
+}
+
+TEST_F(MapRow, KernelsOfARowAreTheStacks) {
+  row_["layout"].update({{"attention", "flash"}, {"attention_kernel", "flash1"}, {"rmsnorm_kernel", false}});
+  EXPECT_EQ(map().config.stack.fused_attention, FusedAttention::flash_1);
+  EXPECT_FALSE(map().config.stack.fused_norm);
+  row_["layout"].update({{"attention_kernel", "flash2"}, {"rmsnorm_kernel", true}});
+  EXPECT_EQ(map().config.stack.fused_attention, FusedAttention::usual);
+  EXPECT_TRUE(map().config.stack.fused_norm);
+  row_["layout"]["attention_kernel"] = "quick";
+  EXPECT_THAT(map().assumptions, ::testing::Contains(HasSubstr("\"quick\" is none that a profile has rates of")));
+  row_["layout"].update({{"attention", "unfused"}, {"attention_kernel", "unfused (fused softmax kernel)"}});
+  EXPECT_TRUE(map().config.stack.fused_softmax);
+  row_["layout"].erase("attention_kernel");
+  EXPECT_FALSE(map().config.stack.fused_softmax) << "the row tells kernels apart and names none";
+  row_["layout"].erase("rmsnorm_kernel");
+  EXPECT_TRUE(map().config.stack.fused_softmax) << "the row says nothing of kernels";
+}
+
+TEST_F(MapRow, StagesAreDividedAsTheSoftwareDoes) {
+  EXPECT_TRUE(split_of(Json("embedding and loss"), 64, 8, 1).even());
+  EXPECT_TRUE(split_of(Json("embedding and loss"), 62, 8, 1).counts_loss);
+  EXPECT_TRUE(split_of(Json("embedding and loss"), 61, 8, 1).even()) << "neither divides: validation says so";
+  // 63 modules on 16 stages: fifteen of 4, one of 3; the first holds the embedding, the last the norm and the head.
+  EXPECT_THAT(split_of(Json("uniform modules"), 60, 16, 1).stages,
+              ::testing::ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1));
+  EXPECT_TRUE(split_of(Json("uniform modules"), 60, 1, 1).even());
 }
 
 TEST_F(MapRow, UnstatedSettingsAreDrawnOnlyWhereTheRowIsSilent) {

@@ -117,6 +117,20 @@ std::vector<TrainConfig> layouts() {
       }
     }
   }
+  for (const bool sequence_parallel : {false, true}) {  // what only some software does: stages of their own, losses on whole rows
+    TrainConfig config = tiny();
+    config.model.family = ModelFamily::llama;
+    config.model.hidden = 128;
+    config.layout.tp = config.layout.pp = config.layout.dp = 2;
+    config.layout.sequence_parallel = sequence_parallel;
+    config.layout.attention = AttentionKernel::flash;
+    config.layout.zero_stage = 1;
+    config.layout.layer_split.stages = {5, 3};
+    config.layout.global_batch = config.layout.micro_batch * 16;
+    config.stack.gradient_dtype = DType::bf16;
+    config.stack.framework_loss = config.stack.separate_gate_linear = config.stack.all_reduces_in_fp32 = true;
+    list.push_back(config);
+  }
   return list;
 }
 

@@ -248,6 +248,26 @@ TEST(Replay, AnOpThatJoinsALaunchCostsTheHostLess) {
   expect_span(result.timelines[0].spans[next], 22, 22, 23);
 }
 
+TEST(Replay, EveryKernelOfAnOpIsALaunch) {
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId first = ranks[0].compute(1);
+  ranks[0].program.shapes[0].extra_kernels = 2;  // launched at 30
+  const auto result = toy::run_whole(ranks, toy::costs({}, {.per_op = 10}));
+  expect_span(result.timelines[0].spans[first], 30, 30, 31);
+}
+
+// CUDA_LAUNCH_BLOCKING: nothing is launched while anything runs, so every launch shows.
+TEST(Replay, BlockingLaunchesAddToEveryOp) {
+  std::vector<Builder> ranks{Builder(0)};
+  const Group self{GroupKind::tensor, {0}};
+  ranks[0].compute(100);
+  const OpId second = ranks[0].compute(100);
+  const OpId gather = ranks[0].transfer(OpKind::all_gather, kTensor, self, {100}, {second});
+  const auto result = toy::run_whole(ranks, toy::costs({}, {.per_op = 10, .blocking = true}));
+  expect_span(result.timelines[0].spans[second], 110, 110, 220);
+  expect_span(result.timelines[0].spans[gather], 220, 220, 330);
+}
+
 TEST(Replay, AnOpThatWaitsStartsWhenBothItsWaitAndItsLaunchAreOver) {
   std::vector<Builder> ranks{Builder(0)};
   const Group self{GroupKind::tensor, {0}};

@@ -1,0 +1,83 @@
+// Kernels of a framework, counted by hand: bytes an element are 2 of bf16 for every tensor a kernel reads or writes.
+#include "engine/device/eager_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_support.h"
+#include "engine/device/op_table.h"
+
+namespace benchsuite {
+namespace {
+
+constexpr std::int64_t kRows = 48, kColumns = 80;
+constexpr double kElements = kRows * kColumns;
+
+OpShape eager(OpKind kind, std::array<std::int64_t, 6> dims, DType in = DType::bf16, DType out = DType::bf16) {
+  OpShape shape = shape_of(kind, dims, in, out);
+  shape.eager = true;
+  return shape;
+}
+
+TEST(EagerKernels, WhatIsNotEagerIsOneKernelThatMovesItsOperandsOnce) {
+  const OpShape shape = shape_of(OpKind::rmsnorm, {kRows, kColumns});
+  EXPECT_EQ(eager_kernels(shape).kernels, 1);
+  EXPECT_EQ(eager_kernels(shape).bytes, bytes_of(shape));
+  EXPECT_EQ(launches_of(shape), 1);
+}
+
+TEST(EagerKernels, MoveWhatTheirListSays) {
+  const auto bytes = [](OpKind kind, std::array<std::int64_t, 6> dims) { return eager_kernels(eager(kind, dims)).bytes; };
+  // x^2, mean, x r, to fp32, back, times gamma: 4 + 2 + 4 + 6 + 6 + 4
+  EXPECT_EQ(bytes(OpKind::rmsnorm, {kRows, kColumns}), 26 * kElements);
+  EXPECT_EQ(bytes(OpKind::softmax, {kRows, kColumns}), (4 + 5 + 4) * kElements);
+  EXPECT_EQ(bytes(OpKind::swiglu, {kRows, kColumns}), (4 + 6) * kElements);
+  EXPECT_EQ(bytes(OpKind::swiglu_backward, {kRows, kColumns}), (6 + 6 + 6) * kElements);
+  // q and k of 6 + 2 heads: x cos, minus half, cat, x sin, sum: 4 + 2 + 4 + 4 + 6
+  EXPECT_EQ(bytes(OpKind::rope, {16, 2, 6, 8, 2, 0}), 20.0 * 16 * 2 * (6 + 2) * 8);
+  EXPECT_EQ(eager_kernels(eager(OpKind::ce_sum, {kRows, kColumns}, DType::fp32, DType::fp32)).bytes,
+            (8 + 8 + 4) * kElements);
+  // A dense gradient of 100 rows filled, read and added; 48 rows of ids added into it.
+  EXPECT_EQ(bytes(OpKind::embedding_backward, {kRows, kColumns, 100, 0}), 100.0 * kColumns * (2 + 2 + 4) + 4 * kElements);
+}
+
+TEST(EagerKernels, CopiesComeOnTopOfAnAttentionProduct) {
+  const std::array<std::int64_t, 6> dims{16, 2, 4, 8, 4, 0};
+  const double part = 16 * 2 * 4 * 8;
+  for (const auto& [kind, copies, kernels] : {std::tuple{OpKind::attention_context, 4.0, 2},
+                                              std::tuple{OpKind::attention_scores_backward_k, 16.0, 3}}) {
+    EXPECT_EQ(eager_kernels(eager(kind, dims)).bytes - bytes_of(eager(kind, dims)), copies * part);
+    EXPECT_EQ(eager_kernels(eager(kind, dims)).kernels, kernels);
+  }
+}
+
+// Every eager op costs more than its fused kernel on a real profile, in bytes and in launches.
+TEST(EagerKernels, CostMoreThanTheFusedOne) {
+  const HardwareProfile profile = committed("dgx-a100-80g");
+  const CostModel costs(profile, nodes_of(1, 8), {});
+  const std::vector<std::pair<OpKind, std::array<std::int64_t, 6>>> ops{
+      {OpKind::rmsnorm, {4096, 5120}},        {OpKind::rmsnorm_backward, {4096, 5120}},
+      {OpKind::softmax, {81920, 2048}},       {OpKind::softmax_backward, {81920, 2048}},
+      {OpKind::rope, {2048, 2, 40, 128, 40}}, {OpKind::rope_backward, {2048, 2, 40, 128, 40}},
+      {OpKind::swiglu, {4096, 13824}},        {OpKind::swiglu_backward, {4096, 13824}},
+      {OpKind::embedding_backward, {4096, 5120, 51200}}};
+  for (const auto& [kind, dims] : ops) {
+    EXPECT_GT(costs.compute(eager(kind, dims), Site::mlp), costs.compute(shape_of(kind, dims), Site::mlp)) << name_of(kind);
+    EXPECT_GT(launches_of(eager(kind, dims)), 1) << name_of(kind);
+  }
+}
+
+TEST(EagerKernels, ExtraKernelsAddTheirFloorsAndLaunches) {
+  const HardwareProfile profile = committed("dgx-a100-80g");
+  const CostModel costs(profile, nodes_of(1, 8), {});
+  OpShape shape = shape_of(OpKind::layernorm_backward, {4096, 5120});
+  const Picoseconds alone = costs.compute(shape, Site::mlp);
+  shape.extra_kernels = 2;
+  EXPECT_EQ(launches_of(shape), 3);
+  const auto add = profile.memory_ops.find("add");
+  const double floor = (add == profile.memory_ops.end() ? profile.memory_ops.at("default") : add->second).floor_s;
+  EXPECT_NEAR(static_cast<double>(costs.compute(shape, Site::mlp) - alone),
+              2e12 * floor, 2);
+}
+
+}  // namespace
+}  // namespace benchsuite
