@@ -111,7 +111,7 @@ MUTATIONS = [
      DEVICE, "*Training.No*"),
     ("collectives are launched on the stream of compute", EXECUTOR + "cuda_rank.cpp",
      "collective_of(id), on);", "collective_of(id), compute_stream());",
-     DEVICE, "*Training.Fp32*tp2_sp"),
+     DEVICE, "Executor.AMissingWait*:Failures.ARankThatBreaks*"),
     ("inputs are sent on a stream of their own", EXECUTOR + "cuda_rank.cpp",
      "  host_->upload(compute);\n", "  host_->upload(nullptr);\n",
      DEVICE, "*Training.No*"),

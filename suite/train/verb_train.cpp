@@ -113,7 +113,8 @@ class Narrator {
     last_line_ = now;
     say("step   {:>{}}/{}  loss {:.6f}  norm {:.4f}  lr {:.3e}  {:.0f} tokens/s  {}", report.step,
         fmt::formatted_size("{}", plan_.steps), plan_.steps, report.loss, report.gradient_norm, report.learning_rate,
-        tokens_per_s, on_cpu() ? fmt::format("MFU {:.1f} %", 100 * achieved / peak_) : fmt::format("{:.3g} TFLOP/s", achieved * 1e-12));
+        tokens_per_s,
+        on_cpu() ? fmt::format("MFU {:.1f} %", 100 * achieved / peak_) : fmt::format("{:.3g} TFLOP/s", achieved * 1e-12));
   }
 
   bool on_cpu() const { return request_.device == "cpu"; }

@@ -62,7 +62,8 @@ ncclResult_t enqueue(const char* function, const Call& call, ncclComm_t comm, cu
   const std::size_t bytes = call.count * size_of(call.type);
   const std::size_t sent = call.kind == Kind::reduce_scatter ? bytes * size : bytes;
   const std::size_t received = call.kind == Kind::all_gather ? bytes * size : bytes;
-  if ((call.send && !on_device(call.send, sent)) || (call.receive && !on_device(call.receive, received))) return ncclInvalidArgument;
+  if (call.send && !on_device(call.send, sent)) return ncclInvalidArgument;
+  if (call.receive && !on_device(call.receive, received)) return ncclInvalidArgument;
   if (call.root < 0 || call.root >= comm->clique->size) return ncclInvalidArgument;
   Stream* const where = Machine::get().stream_or_default(stream, comm->device);
   if (where->device != comm->device) return ncclInvalidArgument;

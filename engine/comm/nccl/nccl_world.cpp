@@ -65,7 +65,9 @@ NcclWorld::~NcclWorld() {
   for_each_communicator([](ncclComm_t comm) { ncclCommFinalize(comm); });
   for_each_communicator([](ncclComm_t comm) {
     ncclResult_t state = ncclInProgress;
-    while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress) std::this_thread::sleep_for(kPoll);
+    while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress) {
+      std::this_thread::sleep_for(kPoll);
+    }
   });
   for_each_communicator([](ncclComm_t comm) { ncclCommDestroy(comm); });
 }

@@ -45,7 +45,10 @@ class Rank final : public StepRank {
 class World final : public StepDevice {
  public:
   World(int ranks, const Options& options)
-      : options_(options), nccl_(ranks), progress_(static_cast<std::size_t>(ranks)), watch_([this](std::stop_token stop) { watch(stop); }) {}
+      : options_(options),
+        nccl_(ranks),
+        progress_(static_cast<std::size_t>(ranks)),
+        watch_([this](const std::stop_token& stop) { watch(stop); }) {}
 
   std::unique_ptr<StepRank> make_rank(const Program& program) override {
     CUDA_CHECK(cudaSetDevice(program.rank));
@@ -84,7 +87,8 @@ class World final : public StepDevice {
       wake_.wait_for(lock, stop, kLook, [] { return false; });
       for (std::size_t rank = 0; rank < progress_.size(); ++rank) {
         const Progress& at = progress_[rank];
-        if (at.inside && Clock::now() - at.since > std::chrono::duration<double>(options_.patience_s)) nccl_.abort(overdue(rank));
+        const std::chrono::duration<double> spent = Clock::now() - at.since;
+        if (at.inside && spent.count() > options_.patience_s) nccl_.abort(overdue(rank));
       }
     }
   }
@@ -95,9 +99,10 @@ class World final : public StepDevice {
     for (std::size_t other = 0; other < progress_.size(); ++other) {
       if (progress_[other].stage < stage) missing.push_back(other);
     }
-    return fmt::format("rank {} has been {} for more than {} s, and {}", rank,
-                       stage == kConnecting ? "connecting" : fmt::format("in step {}", stage), options_.patience_s,
-                       missing.empty() ? "so have its peers" : fmt::format("rank {} has not come there", fmt::join(missing, ", ")));
+    const std::string where = stage == kConnecting ? "connecting" : fmt::format("in step {}", stage);
+    const std::string peers =
+        missing.empty() ? "so have its peers" : fmt::format("rank {} has not come there", fmt::join(missing, ", "));
+    return fmt::format("rank {} has been {} for more than {} s, and {}", rank, where, options_.patience_s, peers);
   }
 
   const Options options_;

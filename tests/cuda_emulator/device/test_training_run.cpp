@@ -14,7 +14,8 @@
 namespace benchsuite::testing_cuda {
 namespace {
 
-TrainingOutcome run_emulated(const TrainingPlan& plan, std::uint64_t seed = 1, TrainingOptions options = {}, TrainingHooks hooks = {}) {
+TrainingOutcome run_emulated(const TrainingPlan& plan, std::uint64_t seed = 1, TrainingOptions options = {},
+                             TrainingHooks hooks = {}) {
   const int ranks = RankGrid(plan.config.layout).world();
   cuda_emulator::reset({.devices = ranks, .seed = seed, .patience_s = 20});
   const std::unique_ptr<StepDevice> device = cuda::open_device(ranks, {.gemm_workspace = kGemmWorkspace});
