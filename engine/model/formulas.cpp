@@ -97,7 +97,8 @@ double sum(const std::vector<BytesTerm>& terms) {
 }
 
 /// One layer, nothing fully recomputed.
-std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, const Layout& layout, bool masks) {
+std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, const Layout& layout, const Stack& stack,
+                                   bool masks) {
   const bool core =
       layout.attention == AttentionKernel::unfused && !layout.recompute.selects(RecomputeModule::core_attn);
   const bool norm_outputs = !layout.recompute.selects(RecomputeModule::layernorm);
@@ -123,6 +124,11 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
     }
     terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   }
+  const bool norms = llama && !stack.fused_norm, gates = llama && !stack.fused_swiglu;
+  const bool copies = layout.attention == AttentionKernel::flash && !stack.strided_attention;
+  if (norms) terms.push_back({"norms before gamma", 2 * n.e * x / n.repl, "2 e s b h" + r});
+  if (copies) terms.push_back({"copy of the context", n.e * x / n.t, "e s b h/t"});
+  if (gates) terms.push_back({"SiLU", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   if (masks) terms.push_back({"output dropout masks", 2 * x / n.repl, "2 s b h" + r});
   if (core) {
     terms.push_back({"softmax output", n.e * matrix, "e a s^2 b/t"});
@@ -144,7 +150,7 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
   const bool uniform = recompute.method == RecomputeMethod::uniform;
 
   SavedActivations saved;
-  saved.layer = layer_terms(n, model, layout, masks);
+  saved.layer = layer_terms(n, model, layout, stack, masks);
   saved.layer_bytes = sum(saved.layer);
   const double input = n.e * n.x() / n.repl;
   saved.input_bytes = recompute.distribute_saved_activations ? input / n.t : input;
@@ -181,7 +187,7 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     saved.outside.push_back({"final layernorm input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
     saved.outside.push_back({"head input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
     if (stack.framework_loss) {
-      saved.outside.push_back({"logits", waiting * (4 + n.e) * n.s * n.b * vocab, "(4 + e) s b V"});
+      saved.outside.push_back({"logits", waiting * (4 + 2 * n.e) * n.s * n.b * vocab, "(4 + 2 e) s b V"});
     } else {
       saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
     }

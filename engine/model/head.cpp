@@ -13,12 +13,14 @@ Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& 
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
 /// Stack::framework_loss: the whole rows of logits on every tensor rank, cast, through log_softmax, its output kept; the 16-bit
-/// logits are the stage's output and stay until the backward pass. Takes over `logits`.
+/// logits are the stage's output and stay until the backward pass, in one of two pipeline buffers, of which the other holds
+/// the micro-batch's before (scaling, core/nn/pipeline_schedule/train.py). Takes over `logits`.
 void Head::whole_loss(Tensor logits, State& state) {
   Recorder& rec = context_.rec;
   if (context_.layout.tp > 1) logits = gather_logits(logits);
   state.output = logits;
-  rec.mark_saved(logits, index_of(Term::logits_16bit));
+  state.other_output = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), logits.dtype, logits.shape);
+  for (const Tensor& kept : {state.output, state.other_output}) rec.mark_saved(kept, index_of(Term::logits_16bit));
   const Tensor wide = fp32_logits(logits.shape);
   rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
              {reads(logits), writes(wide)});
@@ -41,6 +43,7 @@ Tensor Head::whole_loss_gradient(State& state) {
   rec.at().site = Site::head;
   const Tensor dlogits = narrowed(wide);
   rec.release(state.output);
+  rec.release(state.other_output);
   return context_.layout.tp > 1 ? my_columns(dlogits) : dlogits;
 }
 

@@ -13,7 +13,7 @@ class Head {
 
   struct State {
     Tensor input, statistics, norm, softmax;
-    Tensor output;  ///< Stack::framework_loss: the 16-bit logits
+    Tensor output, other_output;  ///< Stack::framework_loss: 16-bit logits
   };
   /// x [s/t | s, b, h] -> adds the micro-batch's mean token loss / m to the loss output. Takes over x.
   void forward(const Tensor& x, State& state);

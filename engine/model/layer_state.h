@@ -14,14 +14,15 @@ enum class Save : std::uint8_t {
   attention_input, attention_statistics, attention_norm, qkv,
   softmax_output, softmax_dropout_mask, softmax_dropped, attention_log_sum, context, attention_output_mask,
   mlp_input, mlp_statistics, mlp_norm, fc1_output, gelu_output, mlp_output_mask,
+  attention_elementary, mlp_elementary,
 };
-inline constexpr int kSaves = 16;
+inline constexpr int kSaves = 18;
 
 /// The memory term of a kept tensor; the two lists run in parallel.
 constexpr Term term_of(Save save) {
   return static_cast<Term>(index_of(Term::attention_input) + static_cast<std::uint32_t>(save));
 }
-static_assert(term_of(Save::mlp_output_mask) == Term::mlp_output_mask);
+static_assert(term_of(Save::mlp_elementary) == Term::mlp_elementary);
 
 /// A set of Saves.
 class SaveSet {
@@ -75,5 +76,12 @@ class LayerState {
   SaveSet keep_;
   std::array<Tensor, kSaves> slots_{};
 };
+
+/// Memory that a framework's elementary operations keep for their backward passes and no op of ours reads: it is only there.
+inline void keep_beside(ParallelContext& context, std::int64_t elements, Save save, LayerState& state) {
+  if (elements == 0) return;
+  state.finish(context, save,
+               context.rec.allocate(Purpose::activations, index_of(term_of(save)), context.dtype, {1, 1, 1, elements}));
+}
 
 }  // namespace benchsuite

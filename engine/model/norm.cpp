@@ -10,7 +10,7 @@ OpShape Norm::shape(OpKind kind, const Tensor& x) const {
   return {.kind = kind,
           .dtype = x.dtype,
           .out_dtype = x.dtype,
-          .eager = !beta_ && !context_.stack.fused_norm,
+          .eager = elementary(),
           .extra_kernels = kind == OpKind::layernorm_backward  ? context_.vector_additions(2)
                            : kind == OpKind::rmsnorm_backward ? context_.vector_additions(1)
                                                               : std::uint8_t{0},

@@ -11,6 +11,9 @@ class Norm {
   /// `beta` is null for RMSNorm.
   Norm(ModelContext& context, Parameter& gamma, Parameter* beta) : context_(context), gamma_(gamma), beta_(beta) {}
 
+  /// Whether it runs as a chain of elementary operations (Stack::fused_norm).
+  bool elementary() const { return !beta_ && !context_.stack.fused_norm; }
+
   struct Result {
     Tensor output;      // like x
     Tensor statistics;  // [positions b, 2] fp32: mean, 1/sigma; RMSNorm [positions b]: 1/rms

@@ -31,6 +31,8 @@ enum class Term : std::uint32_t {
   fc1_output,             // 2 sbf
   gelu_output,            // 2 sbf
   mlp_output_mask,        // 1 sbh
+  attention_elementary,   // what elementary operations keep beside: Stack::fused_norm, strided_attention
+  mlp_elementary,         // fused_norm, fused_swiglu
   layer_group_input,      // 2 sbh: the checkpoint of full recompute
   // kept at the ends of the model
   embedding_mask,         // 1 sbh

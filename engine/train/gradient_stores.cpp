@@ -96,19 +96,29 @@ class WholeGradients : public GradientStore {
     context_.rec.at() = before;
   }
 
+  /// Widened in pieces of bucket_elements, so that no more than one of them is there twice.
   void all_reduce_in_fp32(const Tensor& gradients) {
+    const std::int64_t most = gradients.dtype == DType::fp32 ? gradients.elements() : context_.stack.bucket_elements;
+    for (std::int64_t first = 0; first < gradients.elements(); first += most) {
+      all_reduce_piece_in_fp32(gradients.flat_slice(first, std::min(most, gradients.elements() - first)));
+    }
+  }
+
+  void all_reduce_piece_in_fp32(const Tensor& gradients) {
     Recorder& rec = context_.rec;
-    const bool narrow = gradients.dtype != DType::fp32;
-    const Tensor wide = narrow ? rec.allocate(Purpose::communication, index_of(Term::packed_gradients), DType::fp32,
-                                              gradients.shape)
-                               : gradients;
+    const auto all_reduce = [&](const Tensor& tensor) {
+      rec.communicate(StreamKind::data, context_.data_group, sum_over_replicas(OpKind::all_reduce, tensor),
+                      {updates(tensor)});
+    };
+    if (gradients.dtype == DType::fp32) return all_reduce(gradients);
+    const Tensor wide = rec.allocate(Purpose::communication, index_of(Term::packed_gradients), DType::fp32,
+                                     {1, 1, 1, gradients.elements()});
     const auto cast = [&](const Tensor& from, const Tensor& to) {
       rec.record({.kind = OpKind::cast, .dtype = from.dtype, .out_dtype = to.dtype, .dims = {from.elements()}},
                  {reads(from), writes(to)});
     };
-    if (narrow) cast(gradients, wide);
-    rec.communicate(StreamKind::data, context_.data_group, sum_over_replicas(OpKind::all_reduce, wide), {updates(wide)});
-    if (!narrow) return;
+    cast(gradients, wide);
+    all_reduce(wide);
     cast(wide, gradients);
     rec.release(wide);
   }

@@ -51,6 +51,8 @@ const std::vector<TermFormulas>& table() {
       {Term::fc1_output, {"e s b f/t", "2 e s b f/t"}},
       {Term::gelu_output, {"e s b f/t"}},
       {Term::mlp_output_mask, {"s b h/r"}},
+      {Term::attention_elementary, {"e s b h/r", "e s b h/t", "e s b h/r + e s b h/t"}},
+      {Term::mlp_elementary, {"e s b h/r", "e s b f/t", "e s b h/r + e s b f/t"}},
       {Term::layer_group_input, {"e s b h/r"}},
       {Term::embedding_mask, {"s b h/r"}},
       {Term::final_input, {"e s b h/r"}},
