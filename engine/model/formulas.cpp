@@ -110,8 +110,10 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
   std::vector<BytesTerm> terms;
   terms.push_back({"layernorm inputs", 2 * n.e * x / n.repl, "2 e s b h" + r});
   if (norm_outputs) {
-    terms.push_back({"QKV input", n.e * x / n.repl, "e s b h" + r});
-    terms.push_back({"FC1 input", n.e * x / n.repl, "e s b h" + r});
+    const double share = stack.keeps_gathered_inputs ? 1 : n.repl;
+    for (const char* input : {"QKV input", "FC1 input"}) {
+      terms.push_back({input, n.e * x / share, share == 1 ? "e s b h" : "e s b h/t"});
+    }
   }
   const bool llama = model.family == ModelFamily::llama;
   terms.push_back({"Q, K and V", n.e * n.s * n.b * (n.h + 2 * n.kv) / n.t, llama ? "e s b (h + 2 u d)/t" : "3 e s b h/t"});
@@ -185,7 +187,8 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     const auto vocab = static_cast<double>(padded_vocab(model.vocab, layout.tp));
     const std::string r = layout.sequence_parallel ? "/t" : "";
     saved.outside.push_back({"final layernorm input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
-    saved.outside.push_back({"head input", waiting * n.e * n.x() / n.repl, "e s b h" + r});
+    const double share = stack.keeps_gathered_inputs ? 1 : n.repl;
+    saved.outside.push_back({"head input", waiting * n.e * n.x() / share, share == 1 ? "e s b h" : "e s b h/t"});
     if (stack.framework_loss) {
       saved.outside.push_back({"logits", waiting * (4 + 2 * n.e) * n.s * n.b * vocab, "(4 + 2 e) s b V"});
     } else {
@@ -255,10 +258,11 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
 
   // Forward: gather, scatter. Backward: gather dY, re-gather the column layer's input, scatter dX. Tiles: all but the last two.
   const bool tiles = stack.overlaps_tensor_gemms;
-  constexpr Times kBothWays{2, 3, 2, 2, 1}, kForward{1, 1, 1, 1, 1};
-  Times mlp_both_ways = kBothWays;
+  constexpr Times kForward{1, 1, 1, 1, 1};
+  const Times both_ways{2, stack.keeps_gathered_inputs ? 2 : 3, 2, 2, 1};
+  Times mlp_both_ways = both_ways;
   if (stack.separate_gate_linear && model.gated_mlp()) ++mlp_both_ways.all_reduces;
-  add_layers(volumes, n, sp, tiles, Site::attention, layers, kBothWays, false);
+  add_layers(volumes, n, sp, tiles, Site::attention, layers, both_ways, false);
   add_layers(volumes, n, sp, tiles, Site::mlp, layers, mlp_both_ways, false);
 
   if (layout.recompute.granularity == RecomputeGranularity::full) {
@@ -284,7 +288,9 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
   }
   if (last) {
     if (sp) {
-      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * 2 * half, 2 * n.m, "2 m (t-1)/t e s b h");
+      const std::int64_t gathers = stack.keeps_gathered_inputs ? 1 : 2;
+      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * static_cast<double>(gathers) * half, gathers * n.m,
+                  std::to_string(gathers) + " m (t-1)/t e s b h");
       volumes.add(GroupKind::tensor, OpKind::reduce_scatter, Site::head, m * half, n.m, "m (t-1)/t e s b h");
     } else {
       volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::head, m * 2 * half, n.m, "2 m (t-1)/t e s b h");

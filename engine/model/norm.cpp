@@ -1,5 +1,7 @@
 #include "engine/model/norm.h"
 
+#include "engine/parallel/tensor_region.h"
+
 namespace benchsuite {
 
 namespace {
@@ -20,7 +22,7 @@ OpShape Norm::shape(OpKind kind, const Tensor& x) const {
 
 Norm::Result Norm::forward(const Tensor& x, Term output, Term statistics) {
   const std::int64_t rows = x.shape[1] * x.shape[2];
-  const Result result{
+  Result result{
       context_.activation(output, x.shape[1], x.shape[3]),
       context_.rec.allocate(Purpose::activations, index_of(statistics), DType::fp32, {1, 1, rows, beta_ ? 2 : 1})};
   if (beta_) {
@@ -30,6 +32,7 @@ Norm::Result Norm::forward(const Tensor& x, Term output, Term statistics) {
     context_.rec.record(shape(OpKind::rmsnorm, x),
                         {reads(x), reads(gamma_.value), writes(result.output), writes(result.statistics)});
   }
+  result.output = linear_input(context_, result.output, index_of(output));
   return result;
 }
 

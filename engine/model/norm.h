@@ -18,6 +18,7 @@ class Norm {
     Tensor output;      // like x
     Tensor statistics;  // [positions b, 2] fp32: mean, 1/sigma; RMSNorm [positions b]: 1/rms
   };
+  /// The output is what a column-parallel linear takes: whole where the stack keeps it so.
   Result forward(const Tensor& x, Term output, Term statistics);
 
   /// dx; accumulates the gradients of gamma and beta (partial sums under sequence parallelism).

@@ -84,7 +84,7 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) {
     gather.release();
     return y;
   }
-  const Tensor full = enter_region(context_, x, terms_.gathered);
+  const Tensor full = context_.keeps_gathered() ? x : enter_region(context_, x, terms_.gathered);
   const Tensor y = new_activation(context_, full, weight_.rows, terms_.output);
   product_forward(context_, full, weight_, y);
   release_entered(context_, full, x);
@@ -92,7 +92,7 @@ Tensor ColumnParallelLinear::forward(const Tensor& x) {
 }
 
 Tensor ColumnParallelLinear::backward(const Tensor& dy, const Tensor& x) {
-  const Tensor full = enter_region(context_, x, terms_.gathered);
+  const Tensor full = context_.keeps_gathered() ? x : enter_region(context_, x, terms_.gathered);
   settle_backward(context_);
   const Tensor dx = parts_ == 1 ? whole_dgrad(dy) : dgrad_of_parts(dy);
   settle_backward(context_);

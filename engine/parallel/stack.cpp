@@ -93,6 +93,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.optional("overlaps_tensor_gemms", stack.overlaps_tensor_gemms);
   reader.optional("framework_loss", stack.framework_loss);
   reader.optional("separate_gate_linear", stack.separate_gate_linear);
+  reader.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs);
   reader.optional("scatters_pipeline_activations", stack.scatters_pipeline_activations);
   reader.required("overlaps_pipeline", stack.overlaps_pipeline);
   reader.required("overlaps_pipeline_interleaved", stack.overlaps_pipeline_interleaved);
@@ -157,6 +158,7 @@ Json to_json(const Stack& stack) {
   json["overlaps_tensor_gemms"] = stack.overlaps_tensor_gemms;
   json["framework_loss"] = stack.framework_loss;
   json["separate_gate_linear"] = stack.separate_gate_linear;
+  json["keeps_gathered_inputs"] = stack.keeps_gathered_inputs;
   json["scatters_pipeline_activations"] = stack.scatters_pipeline_activations;
   json["overlaps_pipeline"] = stack.overlaps_pipeline;
   json["overlaps_pipeline_interleaved"] = stack.overlaps_pipeline_interleaved;

@@ -60,6 +60,7 @@ struct Stack {
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
   bool framework_loss = false;  ///< every tensor rank gathers whole rows of logits for the framework's cross-entropy (timed only)
   bool separate_gate_linear = false; ///< gate and up are linears of their own: their input's gradients are reduced apart (timed only)
+  bool keeps_gathered_inputs = false;  ///< sequence parallel: a column-parallel linear's input is kept whole; else gathered again
   bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
   bool overlaps_pipeline_interleaved = true;

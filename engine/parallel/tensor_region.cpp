@@ -35,6 +35,16 @@ Tensor enter_region(ParallelContext& context, const Tensor& x, std::uint32_t ter
   return full;
 }
 
+Tensor linear_input(ParallelContext& context, const Tensor& x, std::uint32_t term) {
+  if (!context.keeps_gathered()) return x;
+  auto shape = x.shape;
+  shape[1] *= context.layout.tp;
+  const Tensor full = context.rec.allocate(Purpose::activations, term, x.dtype, shape);
+  collective(context, OpKind::all_gather, x, full);
+  context.rec.release(x);
+  return full;
+}
+
 Tensor leave_region(ParallelContext& context, const Tensor& x, std::uint32_t term) {
   if (!context.sequence_parallel()) {
     if (!dropped(context)) all_reduce_tensor(context, x, Reduction::sum);

@@ -16,6 +16,9 @@ Tensor enter_region(ParallelContext& context, const Tensor& x, std::uint32_t ter
 /// x [s, b, h] partial sums -> [s/t | s, b, h] sums. Releases x when the result is another buffer.
 Tensor leave_region(ParallelContext& context, const Tensor& x, std::uint32_t term);
 
+/// As a column-parallel linear takes it: x itself, or where the stack keeps inputs whole, x gathered; x is released then.
+Tensor linear_input(ParallelContext& context, const Tensor& x, std::uint32_t term);
+
 /// Releases `entered` unless it is the same buffer as `x`.
 void release_entered(ParallelContext& context, const Tensor& entered, const Tensor& x);
 

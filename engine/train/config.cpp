@@ -278,6 +278,13 @@ class Validator {
           "false",
           "set stack.overlaps_gradient_reduction to true, or this to false");
     }
+    const bool tiles = stack_.overlaps_tensor_gemms, again = layout_.recompute.selects(RecomputeModule::layernorm);
+    if (stack_.keeps_gathered_inputs && layout_.sequence_parallel && (tiles || again)) {
+      add("stack.keeps_gathered_inputs", "true",
+          std::string("inputs of linears are kept whole, and ") +
+              (tiles ? "stack.overlaps_tensor_gemms gathers them tile by tile" : "recompute of layernorm gathers them again"),
+          tiles ? "set one of them to false" : "set it to false, or leave layernorm out of layout.recompute.modules");
+    }
     if (!stack_.overlaps_tensor_gemms || layout_.sequence_parallel || !sound({"layout.tp"}) || layout_.tp == 1) return;
     add("stack.overlaps_tensor_gemms", "true",
         "products overlap with the gathers and scatters of sequence parallelism, and layout.sequence_parallel is false",

@@ -193,6 +193,20 @@ TEST(Validate, ParameterGatherOverlapsByTheBucketsOfGradientReduction) {
       ElementsAre());
 }
 
+TEST(Validate, InputsKeptWholeAreNotGatheredInTilesOrAgain) {
+  EXPECT_THAT(lines([](TrainConfig& c) { c.stack.keeps_gathered_inputs = c.layout.sequence_parallel = true; }), ElementsAre());
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.keeps_gathered_inputs = c.stack.overlaps_tensor_gemms = c.layout.sequence_parallel = true;
+              }),
+              ElementsAre(HasSubstr("stack.keeps_gathered_inputs = true: inputs of linears are kept whole, and "
+                                    "stack.overlaps_tensor_gemms gathers them tile by tile; set one of them to false")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.keeps_gathered_inputs = c.layout.sequence_parallel = true;
+                c.layout.recompute = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::layernorm}};
+              }),
+              ElementsAre(HasSubstr("recompute of layernorm gathers them again; set it to false, or leave layernorm out")));
+}
+
 TEST(Validate, TensorOverlapNeedsSequenceParallelism) {
   EXPECT_THAT(lines([](TrainConfig& c) { c.stack.overlaps_tensor_gemms = true; }),
               ElementsAre("c.json: stack.overlaps_tensor_gemms = true: products overlap with the gathers and scatters of "

@@ -128,6 +128,7 @@ std::vector<TrainConfig> layouts() {
     config.layout.layer_split.stages = {5, 3};
     config.layout.global_batch = config.layout.micro_batch * 16;
     config.stack.gradient_dtype = DType::bf16;
+    config.stack.keeps_gathered_inputs = true;
     config.stack.fused_norm = config.stack.fused_swiglu = config.stack.strided_attention = false;
     config.stack.framework_loss = config.stack.separate_gate_linear = config.stack.all_reduces_in_fp32 = true;
     list.push_back(config);
