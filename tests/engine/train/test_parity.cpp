@@ -223,6 +223,30 @@ TEST(PieceParity, DistributedActivationsTrainAlikeBitForBit) {
   }
 }
 
+// How a software fuses, keeps and reduces is time and memory, not numbers.
+TEST(StackParity, WaysOfASoftwareTrainAlikeBitForBit) {
+  TrainConfig config = tiny();
+  config.model.family = ModelFamily::llama;
+  config.model.dropout = 0;
+  config.layout.tp = config.layout.dp = 2;
+  config.layout.sequence_parallel = true;
+  config.layout.zero_stage = 1;
+  const CpuTrainingResult plain = train(config);
+  const auto expect_the_same = [&](const char* what, auto change) {
+    TrainConfig other = config;
+    change(other.stack);
+    const CpuTrainingResult result = train(other);
+    EXPECT_EQ(result.loss, plain.loss) << what;
+    EXPECT_EQ(result.gradient_norm, plain.gradient_norm) << what;
+    EXPECT_EQ(result.parameters, plain.parameters) << what;
+  };
+  expect_the_same("inputs kept whole", [](Stack& s) { s.keeps_gathered_inputs = true; });
+  expect_the_same("all-reduced whole", [](Stack& s) { s.all_reduces_in_fp32 = true; });
+  expect_the_same("elementary operations", [](Stack& s) {
+    s.fused_norm = s.fused_softmax = s.fused_rope = s.fused_swiglu = s.fused_cross_entropy = s.strided_attention = false;
+  });
+}
+
 // Tiles of a product are rows of it, and pieces of a sum are added in rank order: the same sums. But how many rows stand together
 // decides how the product's library blocks the terms of each, so they round differently.
 TEST(TileParity, ProductsInTilesTrainAlike) {
