@@ -1,132 +1,20 @@
 #include "engine/device/cuda/cuda_device.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
-#include <stop_token>
 #include <thread>
 
-#include "engine/comm/agreement.h"
 #include "engine/comm/threads/thread_world.h"
 #include "engine/core/error.h"
-#include "engine/device/cuda/cuda_rank.h"
+#include "engine/device/cuda/cuda_world.h"
 
 namespace benchsuite::cuda {
 
 namespace {
 
 constexpr int kOldestMajor = 8;  // A100
-
-using Clock = std::chrono::steady_clock;
-
-class World;
-
-/// A rank of a world.
-class Rank final : public StepRank {
- public:
-  Rank(const Program& program, World& world);
-
-  const Program& program() const override { return cuda_.program(); }
-  std::span<std::byte> bytes(const Operand& operand) override { return cuda_.bytes(operand); }
-  void run_step(Communicator& peers) override;
-  const Timeline& timeline() const { return cuda_.timeline(); }
-
- private:
-  World& world_;
-  CudaRank cuda_;
-  int step_ = 0;
-};
-
-class World final : public StepDevice {
- public:
-  World(int ranks, const Options& options)
-      : options_(options),
-        nccl_(ranks),
-        progress_(static_cast<std::size_t>(ranks)),
-        watch_([this](const std::stop_token& stop) { watch(stop); }) {}
-
-  std::unique_ptr<StepRank> make_rank(const Program& program) override {
-    CUDA_CHECK(cudaSetDevice(program.rank));
-    return std::make_unique<Rank>(program, *this);
-  }
-  void end(const std::string& why) override { nccl_.abort(why); }
-
- private:
-  friend class Rank;
-  static constexpr int kConnecting = -1;
-  static constexpr std::chrono::milliseconds kLook{50};
-
-  struct Progress {
-    int stage = kConnecting - 1;  ///< the step, or kConnecting
-    bool inside = false;          ///< the stage has begun and not ended
-    Clock::time_point since;
-  };
-
-  /// What ranks do together: nobody ends it before all have begun.
-  template <class Body>
-  void together(int rank, int stage, Body body) {
-    Progress& mine = progress_[static_cast<std::size_t>(rank)];
-    {
-      const std::lock_guard lock(mutex_);
-      mine = {stage, true, Clock::now()};
-    }
-    body();
-    const std::lock_guard lock(mutex_);
-    mine.inside = false;
-  }
-
-  /// Ends communication when a rank is with its peers for longer than the patience.
-  void watch(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    while (!stop.stop_requested()) {
-      wake_.wait_for(lock, stop, kLook, [] { return false; });
-      for (std::size_t rank = 0; rank < progress_.size(); ++rank) {
-        const Progress& at = progress_[rank];
-        const std::chrono::duration<double> spent = Clock::now() - at.since;
-        if (at.inside && spent.count() > options_.patience_s) nccl_.abort(overdue(rank));
-      }
-    }
-  }
-
-  std::string overdue(std::size_t rank) const {
-    const int stage = progress_[rank].stage;
-    std::vector<std::size_t> missing;
-    for (std::size_t other = 0; other < progress_.size(); ++other) {
-      if (progress_[other].stage < stage) missing.push_back(other);
-    }
-    const std::string where = stage == kConnecting ? "connecting" : fmt::format("in step {}", stage);
-    const std::string peers =
-        missing.empty() ? "so have its peers" : fmt::format("rank {} has not come there", fmt::join(missing, ", "));
-    return fmt::format("rank {} has been {} for more than {} s, and {}", rank, where, options_.patience_s, peers);
-  }
-
-  const Options options_;
-  NcclWorld nccl_;
-  GemmAlgorithms algorithms_;
-  std::mutex mutex_;  // guards `progress_`
-  std::condition_variable_any wake_;
-  std::vector<Progress> progress_;  // by rank
-  std::jthread watch_;              // last: it uses all of the above
-};
-
-Rank::Rank(const Program& program, World& world) : world_(world), cuda_(program, world.algorithms_, world.options_) {}
-
-void Rank::run_step(Communicator& peers) {
-  if (step_ == 0) {
-    agree_on_collectives(peers, program(), 0);  // all are there, and have their memory
-    world_.together(rank(), World::kConnecting, [&] { cuda_.connect(world_.nccl_); });
-  }
-  world_.together(rank(), step_, [&] {
-    cuda_.start_step(world_.nccl_);
-    cuda_.finish_step(world_.nccl_);
-  });
-  ++step_;
-}
 
 }  // namespace
 
@@ -181,7 +69,7 @@ void run_ranks(const std::vector<const Program*>& programs, const HostWorkOn<Ran
         for (int step = 0; step < steps; ++step) {
           if (host.before_step) host.before_step(*rank, step);
           rank->run_step(peers);
-          if (timeline) timeline(index, step, static_cast<const Rank&>(*rank).timeline());
+          if (timeline) timeline(index, step, static_cast<const WorldRank&>(*rank).cuda().timeline());
           if (host.after_step) host.after_step(*rank, step);
         }
       });

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/device/cuda/cuda_rank.h"
+#include "engine/device/cuda/cuda_world.h"
 #include "tests/cuda_emulator/device/emulated_training.h"
 
 namespace benchsuite::testing_cuda {
@@ -29,7 +29,7 @@ class Guard {
 
   void add(RankMemory& memory) {
     const std::scoped_lock lock(mutex_);
-    ranks_[memory.rank()].rank = &dynamic_cast<cuda::CudaRank&>(memory);
+    ranks_[memory.rank()].rank = &dynamic_cast<cuda::WorldRank&>(memory).cuda();
   }
   std::size_t confined() const { return confined_; }
   std::size_t filled() const { return filled_; }
@@ -39,7 +39,7 @@ class Guard {
     const std::scoped_lock lock(mutex_);
     const auto found = ranks_.find(operation.device);
     if (found == ranks_.end()) return;
-    cuda::CudaRank& rank = *found->second.rank;
+    const cuda::CudaRank& rank = *found->second.rank;
     if (!begins) {
       ASAN_UNPOISON_MEMORY_REGION(rank.pool().data(), rank.pool().size());
       return;
@@ -62,7 +62,7 @@ class Guard {
 
  private:
   struct Watched {
-    cuda::CudaRank* rank = nullptr;
+    const cuda::CudaRank* rank = nullptr;
     std::array<OpId, kStreams> last;
     Watched() { last.fill(kNone); }
   };
