@@ -4,7 +4,7 @@ namespace benchsuite {
 
 namespace {
 
-/// A collective of a recompute pass that the fault injection leaves out keeps its buffers but moves nothing.
+/// A collective of a recompute pass that the fault injection leaves out keeps its buffers but moves nothing: they hold zeros.
 bool dropped(const ParallelContext& context) {
   return context.faults.drop_recomputed_collectives && context.rec.at().phase == Phase::recompute;
 }
@@ -12,7 +12,8 @@ bool dropped(const ParallelContext& context) {
 void collective(ParallelContext& context, OpKind kind, const Tensor& in, const Tensor& out) {
   const std::int64_t whole = std::max(in.elements(), out.elements());
   if (dropped(context)) {
-    context.rec.record({.kind = OpKind::fill, .dtype = out.dtype, .out_dtype = out.dtype, .dims = {0}}, {writes(out)});
+    context.rec.record({.kind = OpKind::fill, .dtype = out.dtype, .out_dtype = out.dtype, .dims = {out.elements()}},
+                       {writes(out)});
     return;
   }
   context.rec.communicate(StreamKind::tensor, context.tensor_group,
@@ -81,7 +82,8 @@ Tensor gather_pieces(ParallelContext& context, const Tensor& piece, const std::a
 
 void shift_tensor(ParallelContext& context, const Tensor& x, const Tensor& to, std::int64_t distance) {
   if (dropped(context)) {
-    context.rec.record({.kind = OpKind::fill, .dtype = to.dtype, .out_dtype = to.dtype, .dims = {0}}, {writes(to)});
+    context.rec.record({.kind = OpKind::fill, .dtype = to.dtype, .out_dtype = to.dtype, .dims = {to.elements()}},
+                       {writes(to)});
     return;
   }
   context.rec.communicate(

@@ -137,12 +137,13 @@ std::vector<std::string> complete_checkpoints(const std::string& dir) {
 }  // namespace
 
 CheckpointLock::CheckpointLock(const std::string& dir) {
+  constexpr const char* kOtherFolder = "check its permissions, or set checkpoint.dir to another folder";
   std::error_code failure;
   fs::create_directories(dir, failure);
-  if (failure) throw Error(Error::Kind::io, fmt::format("{}: the folder can't be made: {}", dir, failure.message()));
+  if (failure) throw Error(Error::Kind::io, fmt::format("{}: the folder can't be made: {}; {}", dir, failure.message(), kOtherFolder));
   const std::string path = dir + "/.lock";
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw Error(Error::Kind::io, fmt::format("{}: can't be opened: {}", path, std::strerror(errno)));
+  if (descriptor_ < 0) throw Error(Error::Kind::io, fmt::format("{}: can't be opened: {}; {}", path, std::strerror(errno), kOtherFolder));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(std::exchange(descriptor_, -1));
   throw Error({Violation{"", "checkpoint.dir", dir, "another run is writing its checkpoints there",
@@ -244,7 +245,10 @@ std::string latest_checkpoint(const std::string& dir) {
   std::error_code ignored;
   if (fs::exists(dir + "/" + kManifest, ignored)) return dir;
   const std::string pointer = dir + "/" + kLatest;
-  if (!fs::exists(pointer, ignored)) return "";
+  if (!fs::exists(pointer, ignored)) {  // killed before it was first written, or removed
+    const std::vector<std::string> names = complete_checkpoints(dir);
+    return names.empty() ? "" : dir + "/" + names.back();
+  }
   std::string name = read_text(pointer);
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   const bool sane = name.starts_with("step_") && name.find('/') == std::string::npos;

@@ -31,14 +31,15 @@ std::int64_t permuted(std::int64_t index, std::int64_t count, std::uint64_t seed
   return at;
 }
 
-TextData::TextData(std::string_view text, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed, bool shuffle)
+TextData::TextData(std::string_view text, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed, bool shuffle,
+                   const std::string& file)
     : seq_(seq), seed_(seed), shuffle_(shuffle) {
   CHECK(seq > 0 && global_batch > 0) << "windows of " << seq << " tokens, batches of " << global_batch;
   const auto length = static_cast<std::int64_t>(text.size());
   windows_ = length > 0 ? (length - 1) / seq : 0;
   samples_ = windows_ / global_batch * global_batch;
   if (samples_ == 0) {
-    throw Error({Violation{"", "data.path", fmt::format("{} bytes in use", length),
+    throw Error({Violation{file, "data.path", fmt::format("{} bytes in use", length),
                            fmt::format("too short: a global batch of {} samples of {} tokens needs {} bytes", global_batch,
                                        seq, global_batch * seq + 1),
                            "use a longer text, a larger part of it, or a smaller layout.global_batch"}});
@@ -46,16 +47,19 @@ TextData::TextData(std::string_view text, std::int64_t seq, std::int64_t global_
   tokens_.assign(text.begin(), text.end());
 }
 
-TextData TextData::read(const DataConfig& config, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed) {
-  std::ifstream file(config.path, std::ios::binary);
+TextData TextData::read(const DataConfig& config, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed,
+                        const std::string& file) {
+  std::ifstream source(config.path, std::ios::binary);
   std::string text;
-  if (file) text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) throw Error(Error::Kind::io, config.path + ": the text can't be read; check data.path");
+  if (source) text.assign(std::istreambuf_iterator<char>(source), {});
+  if (!source || source.bad()) {
+    throw Error({Violation{file, "data.path", config.path, "the text can't be read", "check the path and its permissions"}});
+  }
   const auto at = [&](double fraction) {
     return static_cast<std::size_t>(std::llround(fraction * static_cast<double>(text.size())));
   };
   const std::string_view part = std::string_view(text).substr(at(config.first), at(config.last) - at(config.first));
-  return TextData(part, seq, global_batch, seed, config.shuffle);
+  return TextData(part, seq, global_batch, seed, config.shuffle, file);
 }
 
 std::uint64_t TextData::checksum() const {

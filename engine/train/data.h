@@ -23,10 +23,12 @@ struct DataConfig {
 
 class TextData {
  public:
-  /// Of bytes in memory. Throws Error (config, data.path) when they do not fill one global batch.
-  TextData(std::string_view text, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed, bool shuffle);
-  /// Reads the file. Throws Error: io when it can't be read, config as above.
-  static TextData read(const DataConfig& config, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed);
+  /// Of bytes in memory. Throws Error (config, data.path of `file`, the configuration) when they do not fill one global batch.
+  TextData(std::string_view text, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed, bool shuffle,
+           const std::string& file = {});
+  /// Reads the text. Throws Error (config) when it can't be read, and as above.
+  static TextData read(const DataConfig& config, std::int64_t seq, std::int64_t global_batch, std::uint64_t seed,
+                       const std::string& file = {});
 
   std::int64_t samples_per_epoch() const { return samples_; }  ///< a multiple of the global batch
   std::int64_t dropped_windows() const { return windows_ - samples_; }

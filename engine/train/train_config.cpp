@@ -92,7 +92,7 @@ void read_part(ObjectReader& reader, const char* key, const LoadPart& load, Read
   if (const auto found = load(key, value->get<std::string>(), reader.problems())) read(found->first, found->second, "");
 }
 
-/// What the parts demand of each other, once each is good.
+/// What model, layout, stack and steps demand of each other, once each is good.
 void judge_together(const TrainingPlan& plan, std::vector<Violation>& problems) {
   std::vector<Violation> found = validate(plan.config, plan.file, Wanted::numbers);
   const ModelConfig& model = plan.config.model;
@@ -134,6 +134,7 @@ TrainingPlan read_training(const Json& json, const std::string& file, const Load
   read_part(reader, "stack", load, [&](const Json& part, const std::string& from, const std::string& path) {
     plan.config.stack = read_stack(part, from, path, problems);
   });
+  const bool parts_are_good = problems.size() == before;
   reader.required("steps", plan.steps);
   if (reader.has("steps") && plan.steps < 1) reader.problem("steps", "must be at least 1", "write how many steps to train");
   reader.optional("seed", seed);
@@ -144,7 +145,7 @@ TrainingPlan read_training(const Json& json, const std::string& file, const Load
   if (const Json* optimizer = reader.raw("optimizer", true)) read_optimizer(*optimizer, file, plan, problems);
   if (const Json* checkpoint = reader.raw("checkpoint")) read_checkpoint(*checkpoint, file, plan.checkpoint, problems);
   reader.finish();
-  if (problems.size() == before) judge_together(plan, problems);
+  if (parts_are_good) judge_together(plan, problems);
   return plan;
 }
 

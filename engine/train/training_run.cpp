@@ -98,8 +98,8 @@ struct TrainingRun::Rank {
   std::unique_ptr<StepRank> device;
   Clock::time_point last = Clock::now();
 
-  Rank(StepDevice& on, Communicator& world_, const TrainingPlan& plan, int rank)
-      : world(world_), recorded(record_step(plan.config, rank, plan.optimizer)),
+  Rank(StepDevice& on, Communicator& world_, const TrainingPlan& plan, int rank, const Faults& faults)
+      : world(world_), recorded(record_step(plan.config, rank, plan.optimizer, faults)),
         at(RankGrid(plan.config.layout).coordinates(rank)), device(on.make_rank(recorded.program)) {}
 
   std::vector<std::span<std::byte>> state() {
@@ -114,7 +114,7 @@ struct TrainingRun::Rank {
 
 TrainingRun::TrainingRun(TrainingPlan plan, TrainingOptions options, TrainingHooks hooks)
     : plan_(std::move(plan)), options_(std::move(options)), hooks_(std::move(hooks)),
-      data_(TextData::read(plan_.data, plan_.config.model.seq, plan_.config.layout.global_batch, plan_.seed)),
+      data_(TextData::read(plan_.data, plan_.config.model.seq, plan_.config.layout.global_batch, plan_.seed, plan_.file)),
       identity_(identity_of(plan_, data_)) {
   judge_folders();
 }
@@ -229,7 +229,7 @@ void TrainingRun::save(Rank& self, std::int64_t step) {
 }
 
 TrainingOutcome TrainingRun::live(StepDevice& device, Communicator& world, int rank) {
-  Rank self(device, world, plan_, rank);  // outlives run_as: messages under way use its memory until a failure is told
+  Rank self(device, world, plan_, rank, options_.faults);  // outlives run_as: messages under way use its memory until a failure is told
   TrainingOutcome outcome;
   try {
     world.run_as(rank, [&] { outcome = train(self); });

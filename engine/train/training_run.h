@@ -42,6 +42,7 @@ struct TrainingHooks {
 struct TrainingOptions {
   std::string resume;  ///< a folder of checkpoints or one checkpoint; empty: start anew
   bool leads = true;   ///< false in processes of other ranks than the first, which leave the folder's lock alone
+  Faults faults;       ///< put into every rank's recording, to see the result judged
 };
 
 struct TrainingOutcome {

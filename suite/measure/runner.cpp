@@ -147,8 +147,9 @@ VariantResult run_variant(const std::string& case_id, const ResolvedVariant& var
     if (!options.trace_folder.empty()) {
       simulate_options.trace_file = fmt::format("{}/{}.{}.trace.json", options.trace_folder, case_id, variant.id);
     }
+    const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
     VariantResult measured = options.device == Device::cpu
-                                 ? train_variant(variant.config, {.cancelled = cancelled})
+                                 ? train_variant(variant.config, {.faults = faults, .cancelled = cancelled})
                                  : options.simulate(variant.config, *variant.hardware, simulate_options);
     measured.id = result.id;
     measured.title = result.title;

@@ -41,7 +41,7 @@ VariantResult train_variant(const TrainConfig& config, const TrainVariantOptions
   TrainingHooks hooks;
   hooks.step = [&](const StepReport& report) { seconds.push_back(report.seconds); };
   hooks.stop = [&] { return options.cancelled && options.cancelled->load(); };
-  const TrainingOutcome outcome = TrainingRun(plan, {}, hooks).on_threads();
+  const TrainingOutcome outcome = TrainingRun(plan, {.faults = options.faults}, hooks).on_threads();
   if (outcome.stopped) throw Error(Error::Kind::run, "the run was cancelled");
 
   VariantResult result;

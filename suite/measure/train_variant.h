@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 
+#include "engine/parallel/context.h"
 #include "engine/train/config.h"
 #include "suite/results/run.h"
 
@@ -19,6 +20,7 @@ struct TrainVariantOptions {
   std::string text;  ///< file to train on; empty: cases/corpus/drill.txt of the root
   std::int64_t steps = 10;  ///< the first kWarmUpSteps of them are trained but not timed
   std::uint64_t seed = 1234;
+  Faults faults;     ///< as TrainingOptions has them
   const std::atomic<bool>* cancelled = nullptr;  ///< looked at after every step; then throws Error (run)
 };
 

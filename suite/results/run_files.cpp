@@ -23,14 +23,15 @@ namespace {
   throw Error(Error::Kind::io, path + ": can't be written: " + std::strerror(error) + "; " + remedy);
 }
 
-constexpr const char* kRemedy = "free space there or choose another --out";
+/// `setting` is what names the path.
+std::string remedy(std::string_view setting) { return "free space there or choose another " + std::string(setting); }
 
-void write_all(int descriptor, const std::string& text, const std::string& path) {
+void write_all(int descriptor, const std::string& text, const std::string& path, std::string_view setting = "--out") {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) refuse(path, written == 0 ? ENOSPC : errno, kRemedy);
+    if (written <= 0) refuse(path, written == 0 ? ENOSPC : errno, remedy(setting));
     done += static_cast<std::size_t>(written);
   }
 }
@@ -51,14 +52,14 @@ void write_file(const std::string& given, const std::string& text) {
   const fs::file_status status = fs::status(given, unresolved);
   if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device or a pipe is written, never replaced
     const int descriptor = ::open(given.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) refuse(given, errno, kRemedy);
+    if (descriptor < 0) refuse(given, errno, remedy("--out"));
     try {
       write_all(descriptor, text, given);
     } catch (...) {
       ::close(descriptor);
       throw;
     }
-    if (::close(descriptor) != 0) refuse(given, errno, kRemedy);
+    if (::close(descriptor) != 0) refuse(given, errno, remedy("--out"));
     return;
   }
   // A link keeps pointing where it did: what it points at is replaced.
@@ -66,7 +67,7 @@ void write_file(const std::string& given, const std::string& text) {
   const std::string path = unresolved || resolved.empty() ? given : resolved.string();
   const std::string temporary = path + ".tmp";
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) refuse(path, errno, kRemedy);
+  if (descriptor < 0) refuse(path, errno, remedy("--out"));
   try {
     write_all(descriptor, text, path);
   } catch (...) {
@@ -80,18 +81,18 @@ void write_file(const std::string& given, const std::string& text) {
   if (::close(descriptor) != 0 || !flushed || ::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     ::unlink(temporary.c_str());
-    refuse(path, error, kRemedy);
+    refuse(path, error, remedy("--out"));
   }
 }
 
 void point_link(const std::string& link, const std::string& target) {
   const std::string temporary = fmt::format("{}.{}.tmp", link, ::getpid());
   ::unlink(temporary.c_str());
-  if (::symlink(target.c_str(), temporary.c_str()) != 0) refuse(link, errno, kRemedy);
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) refuse(link, errno, remedy("--out"));
   if (::rename(temporary.c_str(), link.c_str()) != 0) {
     const int error = errno;
     ::unlink(temporary.c_str());
-    refuse(link, error, kRemedy);
+    refuse(link, error, remedy("--out"));
   }
 }
 
@@ -109,10 +110,10 @@ bool ends_unfinished(const std::string& path) {
 
 }  // namespace
 
-EventLog::EventLog(const std::string& path) : path_(path) {
+EventLog::EventLog(const std::string& path, std::string_view setting) : path_(path), setting_(setting) {
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) refuse(path, errno, "check its permissions or choose another --out");
-  if (ends_unfinished(path)) write_all(descriptor_, "\n", path_);
+  if (descriptor_ < 0) refuse(path, errno, "check its permissions or choose another " + setting_);
+  if (ends_unfinished(path)) write_all(descriptor_, "\n", path_, setting_);
 }
 
 EventLog::~EventLog() {
@@ -120,17 +121,18 @@ EventLog::~EventLog() {
 }
 
 EventLog::EventLog(EventLog&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)), setting_(std::move(other.setting_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 EventLog& EventLog::operator=(EventLog&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(setting_, other.setting_);
   std::swap(descriptor_, other.descriptor_);
   return *this;
 }
 
 void EventLog::append(const Json& event) {
   if (descriptor_ < 0) return;
-  write_all(descriptor_, event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", path_);
+  write_all(descriptor_, event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n", path_, setting_);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,8 @@ void point_link(const std::string& link, const std::string& target);
 class EventLog {
  public:
   EventLog() = default;
-  explicit EventLog(const std::string& path);
+  /// `setting` is what names the path, for messages.
+  explicit EventLog(const std::string& path, std::string_view setting = "--out");
   ~EventLog();
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
@@ -41,7 +43,7 @@ class EventLog {
   void append(const Json& event);
 
  private:
-  std::string path_;
+  std::string path_, setting_;
   int descriptor_ = -1;
 };
 

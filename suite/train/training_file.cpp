@@ -31,6 +31,10 @@ std::vector<std::string> training_files(const DataRoot& root) {
 }
 
 TrainingPlan load_training_file(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    throw Error({Violation{"command line", "--config", file, "there is no such file", "check the path"}});
+  }
   const Json json = parse_json_file(file);
   std::vector<Violation> problems;
   TrainingPlan plan = read_training_file(json, file, DataRoot::find(), problems);

@@ -41,7 +41,7 @@ class Narrator {
     if (!plan_.log.empty()) {
       std::error_code ignored;  // a folder that can't be made shows as a log that can't be written
       std::filesystem::create_directories(std::filesystem::path(plan_.log).parent_path(), ignored);
-      log_ = EventLog(plan_.log);
+      log_ = EventLog(plan_.log, "\"log\" in " + plan_.file);
     }
     say("train  {}: tp {} x pp {} x dp {}, {} rank{} as {}, {}, {} steps of {} samples of {} tokens", model.name,
         layout.tp, layout.pp, layout.dp, run.ranks(), run.ranks() == 1 ? "" : "s",

@@ -86,6 +86,8 @@ TEST(Checkpoint, KeepsTheNewestAndFindsThem) {
   EXPECT_EQ(prove_latest(folder.path()), 4);
   EXPECT_EQ(prove_latest(folder / "step_0000000003"), 3) << "a checkpoint itself can be named";
   EXPECT_FALSE(fs::exists(folder / "step_0000000002"));
+  fs::remove(folder / "latest");
+  EXPECT_EQ(prove_latest(folder.path()), 4) << "whole ones are found without it";
 }
 
 TEST(Checkpoint, KilledAtAnyPointOfASaveThePreviousOneIsWhole) {

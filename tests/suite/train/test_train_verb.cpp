@@ -98,7 +98,59 @@ TEST_F(Train, TellsEveryMistakeAtOnce) {
   }
   config = small_config();
   config["layout"]["tp"] = 3;
-  EXPECT_EQ(train(config).exit_code, 2);
+  config["optimizer"]["lrr"] = 1;
+  config["data"]["path"] = "no-such.txt";
+  const Finished other = train(config);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("c.json: model.heads = 4: is not a multiple of layout.tp = 3")) << "what parts demand of each other, beside a wrong key elsewhere";
+  EXPECT_THAT(other.err, HasSubstr("c.json: optimizer.lrr = 1: unknown key"));
+}
+
+TEST_F(Train, NamesTheFileAndTheKeyOfEveryPath) {
+  Launch call = launch({});
+  call.arguments = {"train", "--config", "no-such.json"};
+  const Finished missing = run_program(call);
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("--config = no-such.json: there is no such file"));
+
+  Json config = small_config();
+  config["data"]["path"] = "no-such.txt";
+  const Finished unread = train(config);
+  EXPECT_EQ(unread.exit_code, 2);
+  EXPECT_THAT(unread.err, testing::ContainsRegex("c.json: data.path = .*no-such.txt: the text can't be read; check the path"));
+  write_text(file("short.txt"), "too short");
+  config["data"]["path"] = "short.txt";
+  EXPECT_THAT(train(config).err, testing::ContainsRegex("c.json: data.path = [0-9]+ bytes in use: too short"));
+
+  config = small_config();
+  config["log"] = "/proc/no/log.jsonl";
+  const Finished unwritten = train(config);
+  EXPECT_EQ(unwritten.exit_code, 3);
+  EXPECT_THAT(unwritten.err, testing::ContainsRegex("/proc/no/log.jsonl: can't be written: .*choose another \"log\" in c.json"));
+  config = small_config();
+  config["checkpoint"]["dir"] = "/proc/no/saved";
+  const Finished unmade = train(config);
+  EXPECT_EQ(unmade.exit_code, 3);
+  EXPECT_THAT(unmade.err, testing::ContainsRegex("/proc/no/saved: the folder can't be made: .*set checkpoint.dir to another"));
+}
+
+TEST_F(Train, ValidateJudgesAConfigurationLikeTraining) {
+  const auto validate = [&](const Json& config) {
+    write_text(file("c.json"), config.dump());
+    Launch call = launch({});
+    call.arguments = {"validate", "c.json"};
+    return run_program(call);
+  };
+  const Finished good = validate(small_config());
+  EXPECT_EQ(good.exit_code, 0) << good.out;
+  EXPECT_THAT(good.out, HasSubstr("ok    c.json (training configuration)"));
+  Json config = small_config();
+  config["optimizer"]["betas"] = {0.9, 1.5};
+  config["layout"]["tp"] = 3;
+  const Finished bad = validate(config);
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.out, HasSubstr("optimizer.betas"));
+  EXPECT_THAT(bad.out, HasSubstr("layout.tp"));
 }
 
 TEST_F(Train, WithoutGpusOneLineSaysWhatIsMissing) {
