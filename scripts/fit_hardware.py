@@ -22,10 +22,11 @@ from pathlib import Path
 
 from hardware_fit.attention import attention_block
 from hardware_fit.fabric import fabric_block, fit_ring
-from hardware_fit.gemm import accumulation, check_transposes, fit_gemm, gemm_rows, two_constants
+from hardware_fit.gemm import accumulation, check_transposes, fit_gemm, gemm_rows, tiles_json, transposes_note, two_constants
 from hardware_fit.memory import SHARE, memory_block
 from hardware_fit.network import base_time, busbw_factor, entry, nccl_tests, other_tables, send_entry, single_node
-from hardware_fit.numerics import fit_positive, held_back, measured, proxy, rounded, split_errors, stated
+from hardware_fit.numerics import (fit_positive, held_back, mean_log_error, measured, proxy, rounded, split_errors,
+                                   stated)
 from hardware_fit.sources import used_sources
 
 HOPPER = {"bf16": 989.4, "fp16": 989.4, "fp8": 1978.9, "fp32": 66.9}
@@ -63,14 +64,6 @@ NEAR = {"h100": "H200 nodes with the same NICs and NVLink, a vendor's calibratio
                  "and 4 MiB (182 to 293 us), where the network library changes to rendezvous messages, which is not "
                  "modelled",
         "v100": "DGX-1 nodes with two 100 GbE NICs"}
-# Why held-back rows are further off than is aimed at.
-SCATTER = {
-    ("gemm", "B200"): "m and m + 1 (2048, 4096) differ by 4.7 % median over 646 pairs, either way",
-    ("gemm", "GB200"): "m and m + 1 (2048, 4096) differ by 5.8 % median over 646 pairs, either way; kernels above 2 ms "
-                       "run at 1,040 TFLOP/s, those of 0.2 to 1 ms at 1,780",
-    ("nvlink", "H200"): "all_to_all of eight takes 11.6 us for 512 B and 7.3 us for 16 KiB: no time that grows with "
-                        "bytes does",
-}
 
 
 def layout(value, indent=0):
@@ -129,11 +122,14 @@ class Fitter:
         check_transposes(self.gemm)
         rows = [r for r in gemm_rows(self.gemm, "deepbench-v100") if r[2] <= 10000]
         fitted = [r for r in rows if not held_back(*r[:3])]
-        p, time = two_constants(fitted, gpu)
-        report = split_errors(time, fitted, [r for r in rows if held_back(*r[:3])])
+        share, (p, time) = min(((share, two_constants(fitted, gpu, share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)),
+                               key=lambda tried: mean_log_error(tried[1][1], fitted))
+        held = [r for r in rows if held_back(*r[:3])]
+        report = split_errors(time, fitted, held)
         fit = ("deepbench", report["rows"], report["fit_error"])
         efficiency = min(p[1], 1.0)
-        return {"source": "deepbench", **report, "floor": measured(p[0], "us", *fit),
+        return {"source": "deepbench", **report, "note": f"{len(held)} rows are held back; " + transposes_note(self.gemm),
+                "floor": measured(p[0], "us", *fit),
                 "burst_efficiency": measured(efficiency, "share of dense peak", *fit,
                                              range=[min(0.82, rounded(efficiency)), max(0.9, rounded(efficiency))],
                                              note="the range is that of the large products in the table"),
@@ -141,7 +137,8 @@ class Fitter:
                                               "single kernels at boost clock", range=[0.9, 1.0]),
                 "k_ramp": measured(p[2], "elements of k", *fit),
                 "memory_share": stated(0.8, "share of HBM bandwidth", "aic-rule"),
-                "accumulate_exposed": accumulation(fitted, gpu)}, "deepbench-v100"
+                **({"tiles": tiles_json(share)} if share else {}),
+                "accumulate_exposed": accumulation(fitted, gpu, share)}, "deepbench-v100"
 
     def nvlink(self, name):
         gpu = GPUS[name]
@@ -156,16 +153,24 @@ class Fitter:
             send = send_entry(self.tables, "h100", 1.0, "H100's table" if name == "H200" else None)
         source = "vtrain-nccl" if name == "V100" else "aic-nccl"
         report, collectives, ramps = single_node(self.tables, system, gpu["nvlink"], nvls, source, send)
+        if name == "GB200":
+            collectives.append(self.rack(collectives))
         spread = other_tables(self.tables, BESIDE.get(name, []), collectives, ramps)
         return {"tier": "NVLink" + (" and NVSwitch" + (", NVLS" if nvls < 99 else "") if name != "V100" else ""),
-                "source": source, **report, **self.scatter("nvlink", name), **({"spread": spread} if spread else {}),
+                "source": source, **report, **({"spread": spread} if spread else {}),
                 "bandwidth": stated(gpu["nvlink"], "GB/s", "datasheet"), "collectives": collectives,
                 **({"ramps": ramps} if ramps else {}),
                 "sm_share": stated(0.15, "share of SMs", "calculon")}
 
-    @staticmethod
-    def scatter(section, name):
-        return {"note": SCATTER[section, name]} if (section, name) in SCATTER else {}
+    def rack(self, collectives):
+        """GB200's all_reduce of a whole rack: the asymptote of 72 ranks; NVIDIA's table has one tray."""
+        rows = nccl_tests(self.tables / "nccl-tests/gb200-72gpu-1rack-allreduce-coreweave.txt")
+        tray = next(c for c in collectives if c["op"] == "all_reduce" and c["ranks"] == 4)
+        factor = busbw_factor("all_reduce", 72)
+        cap = GPUS["GB200"]["nvlink"] * factor
+        p, error = fit_positive(lambda p, r: base_time((tray["a"], p[0], p[1]), cap, factor, r[0]), rows, (800.0, 0.02))
+        return entry("all_reduce", 72, ((tray["a"], p[0], p[1]), cap), True, "coreweave", len(rows), error,
+                     note="start-up of one tray's four GPUs")
 
     def host(self, name):
         if name in ("A100", "V100"):
@@ -184,7 +189,6 @@ class Fitter:
         gpu = dict(GPUS[gpu_name], **changes)
         self.check(GPUS[gpu_name])
         block, chosen = self.once(f"gemm-{gpu_name}", lambda: self.gemm_section(gpu_name))
-        block.update(self.scatter("gemm", gpu_name))
         profile = {
             "name": name, "title": title, "gpu": gpu.get("label", gpu["name"]), "sources": {},
             "gpus_per_node": stated(gpus, "count", "mlperf-system"),
@@ -249,20 +253,7 @@ def gh200(fitter):
 
 
 def nvl72(fitter):
-    """One rack. Its all_reduce asymptote is that of 72 ranks; NVIDIA's table has one tray."""
-    profile = fitter.node("gb200-nvl72", "GB200 NVL72, one rack of 72 GPUs, 72 x 400 Gb/s", 72, "GB200", "gb200", 72,
-                          400)
-    rows = nccl_tests(fitter.tables / "nccl-tests/gb200-72gpu-1rack-allreduce-coreweave.txt")
-    tray = next(c for c in profile["nvlink"]["collectives"] if c["op"] == "all_reduce" and c["ranks"] == 4)
-    factor, cap = busbw_factor("all_reduce", 72), 900.0 * busbw_factor("all_reduce", 72)
-
-    def time(p, r):
-        return base_time((tray["a"], p[0], p[1]), cap, factor, r[0])
-    p, error = fit_positive(time, rows, (800.0, 0.02))
-    profile["nvlink"]["collectives"].append(
-        entry("all_reduce", 72, ((tray["a"], p[0], p[1]), cap), True, "coreweave", len(rows), error,
-              note="start-up of one tray's four GPUs"))
-    return profile
+    return fitter.node("gb200-nvl72", "GB200 NVL72, one rack of 72 GPUs, 72 x 400 Gb/s", 72, "GB200", "gb200", 72, 400)
 
 
 def ideal():

@@ -106,7 +106,7 @@ CollectiveTime across_nodes(const HardwareProfile& hardware, Collective op, doub
     double seconds = ring_seconds;
     if (protocol.two_node_tree) {
       const bool whole_pair = span.nodes == 2 && span.most_ranks * span.nodes == span.ranks &&
-                              span.fewest_nics == hardware.nics_per_node;
+                              8 * span.fewest_nics >= 7 * hardware.nics_per_node;
       if (op != Collective::all_reduce || !whole_pair) continue;
       seconds = std::max(bytes / rails, bytes * busbw_factor(op, span.ranks) / largest_all_reduce(hardware));
     }

@@ -5,7 +5,8 @@
 // Across nodes: a ring over all ranks, bound by the ring inside a node or by the NICs (rails) its ranks reach on the node
 // where they reach the fewest; the fastest wire protocol sets start-up and ramp, which grow with the nodes. A protocol may
 // take a tree for small all_reduces; the two-node tree is hierarchical: reduce inside each of two whole nodes (in the switch
-// where it can), exchange between them (each sends the bytes once), spread inside. Where the profile says that it shows, the
+// where it can), exchange between them (each sends the bytes once), spread inside. Whole is a node with seven eighths of its
+// NICs reached: a rack of 72 GPUs is often run with 64. Where the profile says that it shows, the
 // pipe of chunks takes 2 sqrt(hops x wire time) to fill and drain, as with the best chunk for each size. All-to-all aggregates no NICs: each rank's share of its node's NICs
 // carries what leaves the node (NVIDIA/nccl-tests issues 130 and 267). A send takes one NIC.
 // Never faster than the algorithm's bytes on its slowest link.

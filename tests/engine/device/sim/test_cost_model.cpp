@@ -244,6 +244,18 @@ TEST_F(TinyModel, TwoWholeNodesMayAllReduceByATree) {
   EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 1'557'000'000);
 }
 
+TEST(Collectives, SevenEighthsOfTheNicsCountAsAWholeNode) {
+  HardwareProfile p = tiny();
+  p.gpus_per_node = p.nics_per_node = 8;
+  p.inter_node.push_back({"pair", 100e-6, 0, 0, 1.0, false, true});
+  const auto algorithm = [&](int ranks) {
+    return collective_time(p, Collective::all_reduce, 40e6, even_span(p, ranks, 2)).algorithm;
+  };
+  EXPECT_EQ(algorithm(16), "two-node tree");
+  EXPECT_EQ(algorithm(14), "two-node tree");
+  EXPECT_EQ(algorithm(12), "ring");
+}
+
 TEST_F(TinyModel, FillingThePipeShowsWhereTheProfileSaysSo) {
   profile_.pipeline_fill = true;
   // Hops 4 + 3 us, wire 1500 us: 50 + (sqrt(7) + sqrt(1500))^2 us.

@@ -115,9 +115,8 @@ TEST(Hardware, BadProfileListsEveryProblem) {
   }
 }
 
-// How good the fits are on rows that they did not see: the targets, and where a table is too irregular for them, what is
-// reached. H200's all_to_all takes longer for 512 B than for 16 KiB; Blackwell's products scatter by 5 % between m and m + 1,
-// and GB200's collection runs at half its rate above a millisecond; GB200 between racks is two tables of large messages.
+// How good the fits are on rows that they did not see: the aims, and where a table is too irregular for them, what is
+// reached. A profile that misses an aim says, in a note with numbers, what its rows allow at best.
 TEST(Hardware, HeldBackErrors) {
   struct Limit {
     const char* name;
@@ -128,19 +127,26 @@ TEST(Hardware, HeldBackErrors) {
       {"dgx-a100-80g", gemm, attention, inside, between},
       {"dgx-h100", gemm, attention, inside, between},
       {"dgx-h200", gemm, attention, {0.05, 0.2}, between},
-      {"hgx-b200", {0.04, 0.12}, {0.05, 0.2}, inside, between},
-      {"gb200-nvl72", {0.05, 0.25}, {0.06, 0.2}, inside, {0.25, 0.3}}};
+      {"hgx-b200", {0.04, 0.12}, attention, inside, between},
+      {"gb200-nvl72", {0.05, 0.22}, attention, inside, between},
+      {"gh200-4x200g", gemm, attention, {0.05, 0.2}, {0.12, 0.27}},
+      {"v100-1x100g", {0.04, 0.12}, attention, inside, {0.12, 0.35}}};
   for (const Limit& limit : limits) {
     const Json raw = load_hardware(profile_path(limit.name)).raw;
-    const auto check = [&](const Json& section, const std::vector<double>& most, const char* what) {
+    const auto check = [&](const Json& section, const std::vector<double>& most, const std::vector<double>& aim,
+                           const char* what) {
+      const double median = section["held_back"]["median"].get<double>();
+      const double p90 = section["held_back"]["p90"].get<double>();
       EXPECT_GE(section["held_back"]["rows"].get<int>(), 3) << limit.name << " " << what;
-      EXPECT_LE(section["held_back"]["median"].get<double>(), most[0]) << limit.name << " " << what;
-      EXPECT_LE(section["held_back"]["p90"].get<double>(), most[1]) << limit.name << " " << what;
+      EXPECT_LE(median, most[0]) << limit.name << " " << what;
+      EXPECT_LE(p90, most[1]) << limit.name << " " << what;
+      if (median <= aim[0] && p90 <= aim[1]) return;
+      EXPECT_THAT(section.value("note", ""), HasSubstr("% (median)")) << limit.name << " " << what;
     };
-    check(raw["gemm"], limit.gemm, "gemm");
-    check(raw["attention"], limit.attention, "attention");
-    check(raw["nvlink"], limit.inside, "collectives inside a node");
-    check(raw["fabric"]["ring"], limit.between, "collectives between nodes");
+    check(raw["gemm"], limit.gemm, gemm, "gemm");
+    check(raw["attention"], limit.attention, attention, "attention");
+    check(raw["nvlink"], limit.inside, inside, "collectives inside a node");
+    check(raw["fabric"]["ring"], limit.between, between, "collectives between nodes");
   }
 }
 
