@@ -106,10 +106,12 @@ inline int __all_sync(unsigned mask, int value, CUDA_EMULATOR_WHERE) {
 }
 #undef CUDA_EMULATOR_WHERE
 
-// Integer atomics only: kernels add floats in a fixed order.
+// Integer atomics only: the engine's kernels add floats in a fixed order. Programs that may, define CUDA_EMULATOR_FLOAT_ATOMICS.
 template <class T, class U>
 T atomicAdd(T* address, U value) {
+#ifndef CUDA_EMULATOR_FLOAT_ATOMICS
   static_assert(std::is_integral_v<T>, "a float atomic makes results depend on the order of threads");
+#endif
   return cuda_emulator::exchange(address, value, [](T a, T b) { return static_cast<T>(a + b); });
 }
 template <class T, class U>

@@ -60,6 +60,7 @@ void fill_noise(void* device, std::size_t bytes, std::uint32_t seed) {
     CUDA_CHECK(cudaMemcpy(static_cast<char*>(device) + at, block.data(), std::min(block.size() * 2, bytes - at),
                           cudaMemcpyHostToDevice));
   }
+  settle();
 }
 
 namespace {
@@ -81,6 +82,19 @@ struct Graph {
   }
 };
 
+/// Captures what `launch` launches; a launch that fails does not leave the stream capturing.
+void capture(cudaStream_t stream, const Launch& launch, int launches, Graph& graph) {
+  CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  try {
+    for (int i = 0; i < launches; ++i) launch(stream);
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph.graph);
+    throw;
+  }
+  CUDA_CHECK(cudaStreamEndCapture(stream, &graph.graph));
+  CUDA_CHECK(cudaGraphInstantiate(&graph.exec, graph.graph, 0));
+}
+
 double milliseconds(const Event& from, const Event& to) {
   float ms = 0;
   CUDA_CHECK(cudaEventElapsedTime(&ms, from.handle, to.handle));
@@ -100,10 +114,7 @@ double burst_seconds(cudaStream_t stream, const Launch& launch) {
   const double once = std::max(milliseconds(start, end), 1e-3);
   const int launches = static_cast<int>(std::clamp(2.0 / once, 1.0, 200.0));
   Graph graph;
-  CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < launches; ++i) launch(stream);
-  CUDA_CHECK(cudaStreamEndCapture(stream, &graph.graph));
-  CUDA_CHECK(cudaGraphInstantiate(&graph.exec, graph.graph, 0));
+  capture(stream, launch, launches, graph);
   CUDA_CHECK(cudaGraphLaunch(graph.exec, stream));
   double least = std::numeric_limits<double>::infinity();
   for (int replay = 0; replay < 5; ++replay) {
@@ -126,7 +137,7 @@ double sustained_seconds(cudaStream_t stream, const Launch& launch, double secon
   launch(stream);
   CUDA_CHECK(cudaEventRecord(end.handle, stream));
   CUDA_CHECK(cudaStreamSynchronize(stream));
-  // Batches of a tenth of a second are queued ahead of the GPU, so that it never waits for the host.
+  // Batches of a tenth of a second: between two of them the GPU waits microseconds for the host.
   const int batch = static_cast<int>(std::clamp(100.0 / std::max(milliseconds(start, end), 1e-3), 1.0, 2000.0));
   std::int64_t counted = 0;
   bool second_half = false;
@@ -174,6 +185,20 @@ Row& Row::add(const char* name, bool value) {
   key(name);
   text_ += value ? "true" : "false";
   return *this;
+}
+
+bool Session::time_left(double seconds, const char* what) {
+  if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds) return true;
+  skipped.push_back(std::string(what) + ": out of time; the rows so far are complete");
+  return false;
+}
+
+int sm_count() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  CUDA_CHECK(cudaGetDevice(&device));
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return properties.multiProcessorCount;
 }
 
 void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want,

@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,6 +41,9 @@ struct Mismatch : Failure {
       ::gpu_check::fail(__FILE__, __LINE__, #expression, "status " + std::to_string(static_cast<int>(status_))); \
   } while (0)
 
+/// Waits for copies and fills: the kernels run on a stream that does not wait for the default one.
+inline void settle() { CUDA_CHECK(cudaStreamSynchronize(nullptr)); }
+
 /// Device memory of `count` elements.
 template <class T>
 class Buffer {
@@ -53,13 +57,18 @@ class Buffer {
   std::size_t size() const { return count_; }
   void put(const std::vector<T>& host) {
     CUDA_CHECK(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+    settle();
   }
   std::vector<T> host() const {
     std::vector<T> out(count_);
     CUDA_CHECK(cudaMemcpy(out.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost));
     return out;
   }
-  void zero() { CUDA_CHECK(cudaMemset(data_, 0, count_ * sizeof(T))); }
+  void fill_bytes(int byte) const {
+    CUDA_CHECK(cudaMemset(data_, byte, count_ * sizeof(T)));
+    settle();
+  }
+  void zero() const { fill_bytes(0); }
 
  private:
   T* data_ = nullptr;
@@ -78,6 +87,15 @@ std::vector<float> float_of(const std::vector<std::uint16_t>& bits);
 void fill_noise(void* device, std::size_t bytes, std::uint32_t seed);
 
 using Launch = std::function<void(cudaStream_t)>;
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), std::size_t blocks, int threads, cudaStream_t stream, Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
 
 /// GPU seconds of one launch: replays of a captured graph of several launches, the least of a few replays' means.
 double burst_seconds(cudaStream_t stream, const Launch& launch);
@@ -105,14 +123,21 @@ class Row {
 struct Session {
   std::string gpu;  ///< the device's name
   cudaStream_t stream{};
-  double seconds = 300;  ///< of the whole run
-  bool quick = false;    ///< a few shapes of each family
+  bool quick = false;       ///< a few shapes of each family
+  bool check_only = false;  ///< comparisons with the CPU, no measurements
   std::vector<Row> rows;
   std::vector<std::string> skipped;  ///< "what: why"
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+
+  /// Whether the run is younger than `seconds`; the rest of a section that is late goes into `skipped`, so that the whole
+  /// stays within five minutes on a slow machine.
+  bool time_left(double seconds, const char* what);
 
   /// A row that begins with the GPU's name.
   Row row() const { return Row().add("gpu", gpu); }
 };
+
+int sm_count();
 
 /// Throws Mismatch when `got` and `want` differ by more than `absolute + relative |want|` anywhere.
 void expect_close(const std::string& what, const std::vector<float>& got, const std::vector<float>& want,

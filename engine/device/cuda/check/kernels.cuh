@@ -143,7 +143,8 @@ static __global__ void softmax_rows(const Bf16* x, Bf16* y, int cols) {
   float sum = 0;
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    if ((c * blockDim.x + threadIdx.x) * 8 >= cols) continue;
+    const int at = (c * blockDim.x + threadIdx.x) * 8;
+    if (at >= cols) continue;
     for (float& v : part[c].v) sum += v = __expf(v - most);
   }
   sum = block_reduce<false>(sum, shared);
@@ -196,7 +197,8 @@ static __global__ void layernorm_rows(const Bf16* x, const Bf16* gamma, const Bf
   float square = 0;
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    if ((c * blockDim.x + threadIdx.x) * 8 >= cols) continue;
+    const int at = (c * blockDim.x + threadIdx.x) * 8;
+    if (at >= cols) continue;
     for (const float v : part[c].v) square += (v - mean) * (v - mean);
   }
   const float scale = rsqrtf(block_reduce<false>(square, shared) / cols + epsilon);

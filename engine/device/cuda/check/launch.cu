@@ -41,14 +41,11 @@ double host_seconds(cudaStream_t stream, int calls, const F& call) {
 void measure_launches(Session& session) {
   constexpr int kCalls = 8192;
   cudaStream_t stream = session.stream;
-  const auto launch = [&] {
-    nothing<<<1, 32, 0, stream>>>();
-    CUDA_CHECK(cudaGetLastError());
-  };
-  for (int i = 0; i < 100; ++i) launch();
+  const auto empty = [&] { launch(nothing, 1, 32, stream); };
+  for (int i = 0; i < 100; ++i) empty();
   CUDA_CHECK(cudaStreamSynchronize(stream));
 
-  add_row(session, "host: eager kernel launch", host_seconds(stream, kCalls, launch), kCalls);
+  add_row(session, "host: eager kernel launch", host_seconds(stream, kCalls, empty), kCalls);
   Buffer<char> from(4096), to(4096);
   add_row(
       session, "host: cudaMemcpyAsync on the device",
@@ -71,14 +68,14 @@ void measure_launches(Session& session) {
   CUDA_CHECK(cudaEventDestroy(event));
 
   auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < kCalls; ++i) launch();
+  for (int i = 0; i < kCalls; ++i) empty();
   CUDA_CHECK(cudaStreamSynchronize(stream));
   add_row(session, "end to end: empty kernels one behind the other, eager", seconds_since(begin), kCalls);
 
   begin = std::chrono::steady_clock::now();
   constexpr int kSynchronised = 500;
   for (int i = 0; i < kSynchronised; ++i) {
-    launch();
+    empty();
     CUDA_CHECK(cudaStreamSynchronize(stream));
   }
   add_row(session, "end to end: one empty kernel and its synchronisation", seconds_since(begin), kSynchronised);
@@ -87,7 +84,7 @@ void measure_launches(Session& session) {
   cudaGraph_t graph{};
   cudaGraphExec_t exec{};
   CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < kNodes; ++i) launch();
+  for (int i = 0; i < kNodes; ++i) empty();
   CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
   CUDA_CHECK(cudaGraphInstantiate(&exec, graph, 0));
   CUDA_CHECK(cudaGraphLaunch(exec, stream));

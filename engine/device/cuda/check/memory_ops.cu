@@ -33,19 +33,18 @@ struct Operands {
     fill_noise(b.get(), 2 * count, 2);
     fill_noise(bias.get(), 2 * static_cast<std::size_t>(cols), 3);
     fill_noise(gamma.get(), 2 * static_cast<std::size_t>(cols), 4);
-    CUDA_CHECK(cudaMemset(mask.get(), 1, count));
+    mask.fill_bytes(1);
     dgamma.zero();
     dbeta.zero();
     std::vector<float> moments;
     for (int r = 0; r < rows; ++r) moments.insert(moments.end(), {0.01f, 1.7f});
     stats.put(moments);
-    CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
   }
   Bf16* A() const { return reinterpret_cast<Bf16*>(a.get()); }
   Bf16* B() const { return reinterpret_cast<Bf16*>(b.get()); }
   Bf16* Y() const { return reinterpret_cast<Bf16*>(y.get()); }
 
-  int rows, cols, sms = 1;
+  int rows, cols, sms = sm_count();
   std::size_t count;
   Buffer<std::uint16_t> a, b, y, bias, gamma;
   Buffer<std::uint8_t> mask;
@@ -68,29 +67,22 @@ void run_pointwise(const Operands& o, cudaStream_t stream) {
   args.keep = kKeep;
   args.seed = kSeed;
   const std::size_t blocks = std::min<std::size_t>((o.count / 8 + 255) / 256, static_cast<std::size_t>(o.sms) * 16);
-  pointwise<op><<<static_cast<unsigned>(std::max<std::size_t>(1, blocks)), 256, 0, stream>>>(args);
-  CUDA_CHECK(cudaGetLastError());
+  launch(pointwise<op>, std::max<std::size_t>(1, blocks), 256, stream, args);
 }
 
 void run_softmax(const Operands& o, cudaStream_t stream) {
-  softmax_rows<<<o.rows, threads_of(o.cols), 0, stream>>>(o.A(), o.Y(), o.cols);
-  CUDA_CHECK(cudaGetLastError());
+  launch(softmax_rows, o.rows, threads_of(o.cols), stream, o.A(), o.Y(), o.cols);
 }
 void run_softmax_backward(const Operands& o, cudaStream_t stream) {
-  softmax_backward_rows<<<o.rows, threads_of(o.cols), 0, stream>>>(o.A(), o.B(), o.Y(), o.cols);
-  CUDA_CHECK(cudaGetLastError());
+  launch(softmax_backward_rows, o.rows, threads_of(o.cols), stream, o.A(), o.B(), o.Y(), o.cols);
 }
 void run_layernorm(const Operands& o, cudaStream_t stream) {
-  layernorm_rows<<<o.rows, threads_of(o.cols), 0, stream>>>(o.A(), reinterpret_cast<Bf16*>(o.gamma.get()),
-                                                            reinterpret_cast<Bf16*>(o.bias.get()), o.Y(), o.stats.get(),
-                                                            o.cols, kEpsilon);
-  CUDA_CHECK(cudaGetLastError());
+  launch(layernorm_rows, o.rows, threads_of(o.cols), stream, o.A(), reinterpret_cast<Bf16*>(o.gamma.get()),
+         reinterpret_cast<Bf16*>(o.bias.get()), o.Y(), o.stats.get(), o.cols, kEpsilon);
 }
 void run_layernorm_backward(const Operands& o, cudaStream_t stream) {
-  layernorm_backward_rows<<<std::min(o.rows, 2 * o.sms), threads_of(o.cols), 0, stream>>>(
-      o.A(), o.B(), reinterpret_cast<Bf16*>(o.gamma.get()), o.stats.get(), o.Y(), o.dgamma.get(), o.dbeta.get(), o.rows,
-      o.cols);
-  CUDA_CHECK(cudaGetLastError());
+  launch(layernorm_backward_rows, std::min(o.rows, 2 * o.sms), threads_of(o.cols), stream, o.A(), o.B(),
+         reinterpret_cast<Bf16*>(o.gamma.get()), o.stats.get(), o.Y(), o.dgamma.get(), o.dbeta.get(), o.rows, o.cols);
 }
 
 using Run = void (*)(const Operands&, cudaStream_t);
@@ -139,7 +131,7 @@ void check_pointwise(const Operands& o, cudaStream_t stream) {
   const auto a = float_of(o.a.host()), b = float_of(o.b.host()), bias = float_of(o.bias.host());
   for (const Op& op : kOps) {
     if (!op.reference) continue;
-    if (std::string(op.name) == "dropout_backward") CUDA_CHECK(cudaMemset(o.mask.get(), 1, o.count));
+    if (std::string(op.name) == "dropout_backward") o.mask.fill_bytes(1);
     op.run(o, stream);
     CUDA_CHECK(cudaStreamSynchronize(stream));
     std::vector<float> want(o.count);
@@ -205,15 +197,13 @@ struct AdamState {
   }
   void step(cudaStream_t stream, int sms) const {
     const std::size_t blocks = std::min<std::size_t>((grad.size() / 4 + 255) / 256, static_cast<std::size_t>(sms) * 8);
-    adamw<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(
-        grad.get(), master.get(), m.get(), v.get(), reinterpret_cast<Bf16*>(parameter.get()), grad.size(), kRate,
-        kBeta1, kBeta2, kAdamEpsilon, kDecay, 1 - kBeta1, 1 - kBeta2);
-    CUDA_CHECK(cudaGetLastError());
+    launch(adamw, blocks, 256, stream, grad.get(), master.get(), m.get(), v.get(),
+           reinterpret_cast<Bf16*>(parameter.get()), grad.size(), kRate, kBeta1, kBeta2, kAdamEpsilon, kDecay, 1 - kBeta1,
+           1 - kBeta2);
   }
   void norm(cudaStream_t stream, int sms) const {
     const std::size_t blocks = std::min<std::size_t>((grad.size() / 4 + 255) / 256, static_cast<std::size_t>(sms) * 8);
-    sum_squares<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(grad.get(), grad.size(), out.get());
-    CUDA_CHECK(cudaGetLastError());
+    launch(sum_squares, blocks, 256, stream, grad.get(), grad.size(), out.get());
   }
   Buffer<float> grad, master, m, v;
   Buffer<std::uint16_t> parameter;
@@ -261,12 +251,10 @@ double bytes_an_element(const std::string& op) {
 }  // namespace
 
 void check_memory_ops(Session& session) {
-  int sms = 1;
-  CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
   const Operands small(6, 520);
   check_pointwise(small, session.stream);
   check_rows(small, session.stream);
-  check_adam(session.stream, sms);
+  check_adam(session.stream, sm_count());
 }
 
 void measure_memory_ops(Session& session) {
@@ -278,6 +266,7 @@ void measure_memory_ops(Session& session) {
     shapes.insert(shapes.end(),
                   {{512, 4096}, {2048, 1024}, {8192, 2048}, {32768, 2048}, {131072, 2048}, {32768, 8192}});
   for (const Shape& shape : shapes) {
+    if (!session.time_left(210, "memory-bound ops")) break;
     const Operands operands(shape.rows, shape.cols);
     for (const Op& op : kOps) {
       const double seconds = burst_seconds(session.stream, [&](cudaStream_t s) { op.run(operands, s); });
@@ -285,11 +274,11 @@ void measure_memory_ops(Session& session) {
               bytes_an_element(op.name) * static_cast<double>(operands.count));
     }
   }
-  int sms = 1;
-  CUDA_CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+  const int sms = sm_count();
   std::vector<std::size_t> counts = {std::size_t{1} << 24, std::size_t{1} << 28};
   if (!session.quick) counts.insert(counts.end(), {std::size_t{1} << 20, std::size_t{1} << 26});
   for (const std::size_t n : counts) {
+    if (!session.time_left(220, "optimizer")) break;
     const AdamState state(n);
     Row row = session.row();
     const double seconds = burst_seconds(session.stream, [&](cudaStream_t s) { state.step(s, sms); });

@@ -194,6 +194,7 @@ void measure_products(Session& session) {
     }
   }
   for (const Shape& shape : shapes) {
+    if (!session.time_left(150, "matrix products")) break;
     const Product product(shape);
     add_row(session, shape, burst_seconds(session.stream, [&](cudaStream_t s) { product.run(s); }), "burst");
   }
@@ -206,6 +207,7 @@ void measure_power(Session& session) {
   for (const Shape& shape :
        {Shape{8192, 8192, 8192, 1, false, true, false}, Shape{4096, 12288, 12288, 1, false, true, false},
         Shape{12288, 12288, 4096, 1, true, false, true}}) {
+    if (!session.time_left(230, "products at the power limit")) break;
     const Product product(shape);
     const Launch run = [&](cudaStream_t s) { product.run(s); };
     CUDA_CHECK(cudaDeviceSynchronize());
