@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "suite/calibrate/fragment.h"
+#include "suite/calibrate/measurement_file.h"
 #include "suite/calibrate/verb_calibrate.h"
 #include "suite/cases/data_root.h"
 #include "suite/cases/stable_hash.h"
@@ -20,15 +19,6 @@
 namespace benchsuite {
 
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream && !std::filesystem::is_directory(path)) text << stream.rdbuf();
-  if (!stream || text.fail() || std::filesystem::is_directory(path))
-    throw Error({Violation{"command line", "FILE", path, "can't be read", "check the path and its permissions"}});
-  return text.str();
-}
 
 void check_words(const CalibrateRequest& request, ReadingOptions& options) {
   std::vector<Violation> problems;
@@ -87,7 +77,7 @@ int verb_calibrate(const CalibrateRequest& request) {
   std::vector<CalibratedTable> tables;
   std::vector<CalibrationSource> sources;
   for (const std::string& file : request.files) {
-    const std::string text = read_file(file);
+    const std::string text = read_measurement_file(file, "FILE");
     const NcclTestsFile found = request.from == "csv" ? read_collective_csv(text, file) : read_nccl_tests(text, file);
     for (const std::string& warning : found.warnings) fmt::print(stderr, "benchsuite: {}\n", warning);
     if (found.tables.empty()) {
@@ -101,7 +91,7 @@ int verb_calibrate(const CalibrateRequest& request) {
                           request.from == "csv" ? "summary"
                           : software.empty()    ? "nccl-tests"
                                                 : software,
-                          std::filesystem::path(file).filename().string(), fnv1a64(text), engine_commit())});
+                          file == "-" ? "standard input" : std::filesystem::path(file).filename().string(), fnv1a64(text), engine_commit())});
     for (const CollectiveTable& table : found.tables) {
       try {
         CalibratedTable entry{table, judge_table(table, options, hardware ? &*hardware : nullptr), std::nullopt, key};

@@ -46,7 +46,7 @@ Examples:
 
   CalibrateRequest& calibrate = requests.calibrate;
   verb = app.add_subcommand("calibrate", "Fit collectives of your cluster and judge it against its profile");
-  verb->add_option("file", calibrate.files, "Output of nccl-tests, any version, or CSV")->type_name("FILE")->required();
+  verb->add_option("file", calibrate.files, "Output of nccl-tests, any version, or CSV; - is standard input")->type_name("FILE")->required();
   // One value: FILE may follow it.
   verb->add_option("--from", calibrate.from, "nccl-tests (default) or csv (op,ranks,size,busbw[,nodes])")
       ->type_name("FORMAT")

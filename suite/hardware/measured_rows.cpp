@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "engine/device/op_table.h"
 #include "engine/device/sim/cost_model.h"
 #include "suite/calibrate/calibrate.h"
+#include "suite/calibrate/measurement_file.h"
 
 namespace benchsuite {
 
@@ -61,12 +60,7 @@ class Reader {
   explicit Reader(const HardwareProfile& hardware) : hardware_(hardware), model_(hardware, placement(hardware)) {}
 
   void read(const std::string& file) {
-    std::ifstream stream(file, std::ios::binary);
-    std::ostringstream buffer;
-    if (stream) buffer << stream.rdbuf();
-    if (!stream || buffer.fail())
-      throw Error({Violation{"command line", "--rows", file, "can't be read", "check the path and its permissions"}});
-    const std::string text = buffer.str();
+    const std::string text = read_measurement_file(file, "--rows");
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && (text[first] == '{' || text[first] == '[')) {
       const Json json = Json::parse(text, nullptr, false);
@@ -151,12 +145,14 @@ class Reader {
     shape.kind = OpKind::flash_attention;
     shape.dtype = shape.out_dtype = type;
     shape.causal = flag_of(row, "causal");
-    shape.dims = {whole_of(row, "seqlen"), whole_of(row, "batch"), whole_of(row, "heads"), whole_of(row, "head_dim")};
+    const std::int64_t kv_heads = whole_of(row, "kv_heads");
+    shape.dims = {whole_of(row, "seqlen"), whole_of(row, "batch"), whole_of(row, "heads"), whole_of(row, "head_dim"),
+                  kv_heads};
     const double forward = 4.0 * number_of(row, "batch") * number_of(row, "heads") * number_of(row, "seqlen") *
                            number_of(row, "seqlen") * number_of(row, "head_dim") / (shape.causal ? 2 : 1);
     if (!(forward > 0)) return leave_out("without a size");
     MeasuredRow out;
-    out.family = "attention " + mode;
+    out.family = "attention " + mode + (kv_heads > 0 && kv_heads < whole_of(row, "heads") ? ", grouped queries" : "");
     out.source = text_of(row, "source") + (impl.empty() ? "" : " " + impl);
     out.work = forward * (mode == "fwd" ? 1.0 : mode == "bwd" ? 2.5 : 3.5);
     out.seconds = seconds_of(row, out.work);

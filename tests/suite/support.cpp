@@ -86,6 +86,10 @@ bool has_line(const std::string& path) { return read_text(path).find('\n') != st
   };
   redirect(out, STDOUT_FILENO);
   redirect(err, STDERR_FILENO);
+  if (!launch.input.empty()) {
+    const int file = ::open(launch.input.c_str(), O_RDONLY);
+    if (file < 0 || ::dup2(file, STDIN_FILENO) < 0) ::_exit(126);
+  }
   if (!launch.folder.empty() && ::chdir(launch.folder.c_str()) != 0) ::_exit(126);
   ::unsetenv("BENCHSUITE_ROOT");
   for (const std::string& entry : launch.environment) {

@@ -48,6 +48,7 @@ struct Launch {
   std::vector<std::string> arguments;
   std::string folder;                    ///< working folder
   std::vector<std::string> environment;  ///< NAME=VALUE, added
+  std::string input;                     ///< file for standard input; empty: the caller's
   int signal = 0;                        ///< sent ...
   std::string signal_when;               ///< ... once this file exists and holds a line
   std::int64_t file_size_limit = -1;     ///< bytes, as on a full disk

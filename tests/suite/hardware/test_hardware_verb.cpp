@@ -19,9 +19,10 @@ class HardwareVerb : public testing::Test {
   void SetUp() override { make_root(root()); }
   std::string root() const { return folder_.file("root"); }
   std::string file(const std::string& name) const { return folder_.file(name); }
-  Finished call(const std::vector<std::string>& arguments) const {
+  Finished call(const std::vector<std::string>& arguments, const std::string& input = "") const {
     Launch launch;
     launch.arguments = arguments;
+    launch.input = input;
     launch.folder = folder_.path();
     launch.environment = {"BENCHSUITE_ROOT=" + root()};
     return run_program(launch);
@@ -109,6 +110,23 @@ TEST_F(HardwareVerb, CalibrateExitCodes) {
   EXPECT_EQ(call({"calibrate", "absent.txt"}).exit_code, 2);
   EXPECT_EQ(call({"calibrate", "log.txt", "--from", "tsv"}).exit_code, 2);
   EXPECT_EQ(call({"calibrate", "log.txt", "--op", "sort"}).exit_code, 2);
+}
+
+TEST_F(HardwareVerb, CalibrateReadsStandardInput) {
+  write_text(file("log.txt"), kBroken);
+  const Finished piped = call({"calibrate", "-", "--hardware", "dgx-a100-80g", "--out", "-"}, file("log.txt"));
+  EXPECT_EQ(piped.exit_code, 1);
+  EXPECT_THAT(piped.err, HasSubstr("verdict: unhealthy: no-rdma"));
+  EXPECT_THAT(piped.out, HasSubstr("nccl-tests, standard input (fnv1a64:"));
+}
+
+TEST_F(HardwareVerb, AFileWithoutRowsIsNothingToJudge) {
+  write_text(file("nothing.txt"), "");
+  const Finished empty = call({"calibrate", "nothing.txt", "--hardware", "dgx-h100"});
+  EXPECT_EQ(empty.exit_code, 4);
+  EXPECT_THAT(empty.err, HasSubstr("nothing.txt: no row of a collective in it"));
+  EXPECT_THAT(empty.out, HasSubstr("verdict: none: no rows to judge"));
+  EXPECT_THAT(call({"calibrate", folder_.path(), "--hardware", "dgx-h100"}).err, HasSubstr("can't be read"));
 }
 
 TEST_F(HardwareVerb, FragmentOnStandardOutput) {
@@ -213,6 +231,8 @@ TEST_F(HardwareVerb, PlotComparesMeasuredRows) {
                   {"heads", 16},
                   {"tflops", 500.0},
                   {"source", "s"}});
+  rows.push_back(rows.back());
+  rows.back()["kv_heads"] = 4;
   rows.push_back({{"gpu", "H100-SXM5-80GB"},
                   {"op", "gelu"},
                   {"dtype", "bf16"},
@@ -239,7 +259,8 @@ TEST_F(HardwareVerb, PlotComparesMeasuredRows) {
       EXPECT_DOUBLE_EQ(error["median"].get<double>(), error["bias"].get<double>() - 1);
     }
   }
-  EXPECT_THAT(families, testing::UnorderedElementsAre("gemm bf16", "gemm bf16", "attention fwd", "gelu bf16",
+  EXPECT_THAT(families, testing::UnorderedElementsAre("gemm bf16", "gemm bf16", "attention fwd",
+                                                      "attention fwd, grouped queries", "gelu bf16",
                                                       "all_reduce inside a node"));
   EXPECT_THAT(page["left_out"].get<std::vector<std::string>>(), Contains("2 rows of other GPUs"));
   EXPECT_THAT(read_text(file("dgx-h100.html")),
