@@ -1,0 +1,55 @@
+// What a stack adds to the recorded allocations: context, communicators, allocator segments, workspace.
+#include "suite/measure/memory_report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/train/step.h"
+
+namespace benchsuite {
+namespace {
+
+TrainConfig two_stages() {
+  TrainConfig c;
+  c.model = {.name = "tiny", .layers = 4, .hidden = 64, .ffn_hidden = 256, .heads = 4, .kv_heads = 4, .seq = 32, .vocab = 1000};
+  c.layout.tp = c.layout.dp = c.layout.pp = 2;
+  c.layout.micro_batch = 2;
+  c.layout.global_batch = 16;
+  return c;
+}
+
+double bytes_of(const StageMemory& stage, const std::string& purpose) {
+  const auto found = std::find_if(stage.by_purpose.begin(), stage.by_purpose.end(),
+                                  [&](const auto& entry) { return entry.first == purpose; });
+  return found == stage.by_purpose.end() ? -1 : found->second;
+}
+
+TEST(MemoryReport, TheStacksOverheadComesOnTopOfTheProgram) {
+  TrainConfig config = two_stages();
+  const Program program = record_step(config, 0).program;
+  const MeasuredMemory plain = measure_memory(config, 0, program);
+  EXPECT_EQ(bytes_of(plain.stage, "overhead"), 0);
+
+  config.stack.context_bytes = 500'000'000;
+  config.stack.communicator_bytes = 9'000'000;
+  config.stack.segment_bytes = 2'000'000;
+  config.stack.workspace_bytes = 32'000'000;
+  const MeasuredMemory full = measure_memory(config, 0, program);
+  const auto arenas = std::count_if(program.arena_bytes.begin(), program.arena_bytes.end(),
+                                    [](std::uint64_t bytes) { return bytes > 0; });
+  ASSERT_GT(program.groups.size(), 1u);
+  ASSERT_GT(arenas, 1);
+  const double overhead = 500e6 + 9e6 * static_cast<double>(program.groups.size()) + 2e6 * static_cast<double>(arenas);
+  EXPECT_EQ(bytes_of(full.stage, "overhead"), overhead);
+  EXPECT_EQ(bytes_of(full.stage, "workspace"), bytes_of(plain.stage, "workspace") + 32e6);
+  EXPECT_EQ(full.stage.peak_bytes, plain.stage.peak_bytes + overhead + 32e6);
+  EXPECT_EQ(full.reserved_bytes, plain.reserved_bytes + overhead + 32e6);
+  double named = 0;
+  for (const StageMemory::Term& term : full.stage.terms)
+    if (term.purpose == "overhead") named += term.bytes;
+  EXPECT_EQ(named, overhead);
+}
+
+}  // namespace
+}  // namespace benchsuite
