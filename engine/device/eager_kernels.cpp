@@ -19,6 +19,12 @@ double product_of(const OpShape& shape, int dims) {
 /// Elements of q, or of the context: s b a d.
 double heads(const OpShape& shape) { return product_of(shape, 4); }
 
+/// Of k, or of v: s b u d.
+double key_heads(const OpShape& shape) {
+  const auto& d = shape.dims;
+  return d[4] == 0 ? heads(shape) : heads(shape) / static_cast<double>(d[2]) * static_cast<double>(d[4]);
+}
+
 }  // namespace
 
 EagerKernels eager_kernels(const OpShape& shape) {
@@ -33,9 +39,13 @@ EagerKernels eager_kernels(const OpShape& shape) {
     case OpKind::attention_scores_backward_q:
       return {2, bytes_of(shape) + heads(shape) * (x + y)};
     case OpKind::attention_scores_backward_k:
-      return {3, bytes_of(shape) + heads(shape) * (1 + 3) * (x + y)};
+      return {3, bytes_of(shape) + (heads(shape) + 3 * key_heads(shape)) * (x + y)};
+    // scaling, core/nn/attention/attention.py: q, k and v are copied sequence by sequence, the context back; their gradients too.
+    case OpKind::flash_attention:
+    case OpKind::flash_attention_backward:
+      return {5, bytes_of(shape) + 2 * (heads(shape) + key_heads(shape)) * (x + y)};
     // scaling (Aleph Alpha), core/nn/norm/rms_norm.py: (x * rsqrt(mean(x^2) + eps)).float().type_as(x) * gamma
-    case OpKind::rmsnorm:
+    case OpKind::rmsnorm:  // fp32 inputs need no casts, which are counted all the same: no published run has them
       // pow; mean; add and rsqrt of rows; times x; float; type_as; times gamma
       return {8, matrix * (2 * x + x + 2 * x + (x + kFp32) + (kFp32 + x) + (x + y))};
     case OpKind::rmsnorm_backward:
@@ -56,7 +66,7 @@ EagerKernels eager_kernels(const OpShape& shape) {
     case OpKind::rope_backward: {
       // times cos; times sin; of cat: minus; each half put into zeros; these added; all added
       const double elements = bytes_of(shape) / (x + y);
-      return {20, elements * (2 * x + 2 * x + x + 2 * (x + x) + 3 * x + (2 * x + y))};
+      return {18, elements * (2 * x + 2 * x + x + 2 * (x + x) + 3 * x + (2 * x + y))};
     }
     // scaling, core/nn/mlp.py: silu(x) * gate
     case OpKind::swiglu:

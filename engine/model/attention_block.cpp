@@ -34,10 +34,8 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
   const auto [y, mask] = bias_dropout_add(context_, projected, parameters_.proj_bias, x, kAttentionOutputDropout,
                                           Term::mlp_input, Term::attention_output_mask);
   if (mask.valid()) state.finish(context_, Save::attention_output_mask, mask);
-  // An elementary norm keeps its result before gamma, fused attention between copies its own.
-  const bool copies = context_.layout.attention == AttentionKernel::flash && !context_.stack.strided_attention;
-  keep_beside(context_, (norm_.elementary() ? x.elements() : 0) + (copies ? context.elements() : 0),
-              Save::attention_elementary, state);
+  if (norm_.elementary()) keep_beside(context_, x.elements(), Save::attention_scaled, state);
+  if (copies_context(context_.layout, context_.stack)) keep_beside(context_, context.elements(), Save::context_copy, state);
   if (state.keeps(Save::attention_input)) {
     state.finish(context_, Save::attention_input, x);
   } else if (release_input) {
@@ -106,7 +104,9 @@ Tensor AttentionBlock::backward(const Tensor& dy, LayerState& state) {
   context_.rec.release(dnormed);
   state.drop(context_, Save::attention_statistics);
   state.drop(context_, Save::attention_input);
-  if (state.has(Save::attention_elementary)) state.drop(context_, Save::attention_elementary);
+  for (const Save save : {Save::attention_scaled, Save::context_copy}) {
+    if (state.has(save)) state.drop(context_, save);
+  }
   const Tensor dx = add(context_, dx_branch, dy, Term::gradient_of_input);
   context_.rec.release(dx_branch);
   return dx;

@@ -138,6 +138,7 @@ OpShape flash_shape(const ModelContext& context, OpShape shape) {
   shape.dims[5] = context.at.tp * context.a_local;
   shape.scalars[1] = context.dropout;
   shape.attention = context.stack.fused_attention;
+  shape.eager = copies_context(context.layout, context.stack);
   return shape;
 }
 

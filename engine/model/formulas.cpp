@@ -25,7 +25,7 @@ struct Letters {
         f(static_cast<double>(model.ffn_hidden)),
         a(static_cast<double>(model.heads)),
         t(static_cast<double>(layout.tp)),
-        d(static_cast<double>(layout.dp * layout.cp)),
+        d(static_cast<double>(layout.replicas())),
         repl(layout.sequence_parallel ? t : 1),
         e(static_cast<double>(size_of(layout.stored()))),
         kv(static_cast<double>(model.kv_heads * model.head_dim())),
@@ -127,10 +127,11 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
     terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   }
   const bool norms = llama && !stack.fused_norm, gates = llama && !stack.fused_swiglu;
-  const bool copies = layout.attention == AttentionKernel::flash && !stack.strided_attention;
-  if (norms) terms.push_back({"norms before gamma", 2 * n.e * x / n.repl, "2 e s b h" + r});
+  const bool copies = layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1 &&
+                      !layout.recompute.selects(RecomputeModule::core_attn);
+  if (norms && norm_outputs) terms.push_back({"norms before gamma", 2 * n.e * x / n.repl, "2 e s b h" + r});
   if (copies) terms.push_back({"copy of the context", n.e * x / n.t, "e s b h/t"});
-  if (gates) terms.push_back({"SiLU", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+  if (gates && mlp_inside) terms.push_back({"SiLU", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   if (masks) terms.push_back({"output dropout masks", 2 * x / n.repl, "2 s b h" + r});
   if (core) {
     terms.push_back({"softmax output", n.e * matrix, "e a s^2 b/t"});
@@ -190,7 +191,9 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     const double share = stack.keeps_gathered_inputs ? 1 : n.repl;
     saved.outside.push_back({"head input", waiting * n.e * n.x() / share, share == 1 ? "e s b h" : "e s b h/t"});
     if (stack.framework_loss) {
-      saved.outside.push_back({"logits", waiting * (4 + 2 * n.e) * n.s * n.b * vocab, "(4 + 2 e) s b V"});
+      const int buffers = n.m > 1 ? 2 : 1;
+      saved.outside.push_back({"logits", waiting * (4 + buffers * n.e) * n.s * n.b * vocab,
+                               n.m > 1 ? "(4 + 2 e) s b V" : "(4 + e) s b V"});
     } else {
       saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
     }
@@ -204,7 +207,7 @@ double state_bytes_per_parameter(const Layout& layout, const Stack& stack) {
   const double parameter = static_cast<double>(size_of(layout.stored()));
   const double gradient = static_cast<double>(size_of(stack.gradient_dtype));
   const double optimizer = (master ? 4 : 0) + 8;
-  const auto replicas = static_cast<double>(layout.dp * layout.cp);
+  const auto replicas = static_cast<double>(layout.replicas());
   const auto shards_from = [&](int stage) { return layout.zero_stage >= stage ? replicas : 1; };
   return parameter / shards_from(3) + gradient / shards_from(2) + optimizer / shards_from(1);
 }
@@ -275,7 +278,8 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
     }
   }
   if (layout.recompute.selects(RecomputeModule::mlp)) {
-    add_layers(volumes, n, sp, tiles, Site::mlp, layers, kForward, true);
+    // A linear whose input was kept whole gathers nothing when it runs again.
+    add_layers(volumes, n, sp, tiles, Site::mlp, layers, {1, stack.keeps_gathered_inputs ? 0 : 1, 1, 1, 1}, true);
   }
 
   if (first && sp && !model.learned_positions()) {

@@ -19,8 +19,11 @@ void Head::whole_loss(Tensor logits, State& state) {
   Recorder& rec = context_.rec;
   if (context_.layout.tp > 1) logits = gather_logits(logits);
   state.output = logits;
-  state.other_output = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), logits.dtype, logits.shape);
-  for (const Tensor& kept : {state.output, state.other_output}) rec.mark_saved(kept, index_of(Term::logits_16bit));
+  rec.mark_saved(logits, index_of(Term::logits_16bit));
+  if (context_.layout.micro_batches() > 1) {
+    state.other_output = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), logits.dtype, logits.shape);
+    rec.mark_saved(state.other_output, index_of(Term::logits_16bit));
+  }
   const Tensor wide = fp32_logits(logits.shape);
   rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
              {reads(logits), writes(wide)});
@@ -43,7 +46,7 @@ Tensor Head::whole_loss_gradient(State& state) {
   rec.at().site = Site::head;
   const Tensor dlogits = narrowed(wide);
   rec.release(state.output);
-  rec.release(state.other_output);
+  if (state.other_output.valid()) rec.release(state.other_output);
   return context_.layout.tp > 1 ? my_columns(dlogits) : dlogits;
 }
 
@@ -149,7 +152,7 @@ Tensor Head::loss_gradient(State& state) {
   Recorder& rec = context_.rec;
   const std::int64_t tokens = context_.s * context_.b;
   // Mean over tokens, micro-batches and replicas at once: gradients are summed from here on.
-  const auto samples = static_cast<float>(tokens * context_.layout.micro_batches() * context_.layout.dp);
+  const auto samples = static_cast<float>(tokens * context_.layout.micro_batches() * context_.layout.replicas());
   rec.record({.kind = OpKind::ce_backward,
               .dtype = DType::fp32,
               .out_dtype = DType::fp32,

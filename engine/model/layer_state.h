@@ -14,15 +14,15 @@ enum class Save : std::uint8_t {
   attention_input, attention_statistics, attention_norm, qkv,
   softmax_output, softmax_dropout_mask, softmax_dropped, attention_log_sum, context, attention_output_mask,
   mlp_input, mlp_statistics, mlp_norm, fc1_output, gelu_output, mlp_output_mask,
-  attention_elementary, mlp_elementary,
+  attention_scaled, context_copy, mlp_scaled, silu_output,
 };
-inline constexpr int kSaves = 18;
+inline constexpr int kSaves = 20;
 
 /// The memory term of a kept tensor; the two lists run in parallel.
 constexpr Term term_of(Save save) {
   return static_cast<Term>(index_of(Term::attention_input) + static_cast<std::uint32_t>(save));
 }
-static_assert(term_of(Save::mlp_elementary) == Term::mlp_elementary);
+static_assert(term_of(Save::silu_output) == Term::silu_output);
 
 /// A set of Saves.
 class SaveSet {
@@ -76,6 +76,11 @@ class LayerState {
   SaveSet keep_;
   std::array<Tensor, kSaves> slots_{};
 };
+
+/// Whether fused attention takes copies in a layout of its own (Stack::strided_attention): with one sequence the layer's is the same.
+inline bool copies_context(const Layout& layout, const Stack& stack) {
+  return layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1;
+}
 
 /// Memory that a framework's elementary operations keep for their backward passes and no op of ours reads: it is only there.
 inline void keep_beside(ParallelContext& context, std::int64_t elements, Save save, LayerState& state) {

@@ -40,10 +40,10 @@ Tensor MlpBlock::forward(const Tensor& x, LayerState& state) {
   const auto [y, mask] = bias_dropout_add(context_, out, parameters_.fc2_bias, x, kMlpOutputDropout,
                                           Term::layer_output, Term::mlp_output_mask);
   if (mask.valid()) state.finish(context_, Save::mlp_output_mask, mask);
-  // An elementary norm keeps its result before gamma, an elementary gate its SiLU.
-  const bool gate = context_.model.gated_mlp() && !context_.stack.fused_swiglu;
-  const std::int64_t gated = gate ? context_.s * context_.b * parameters_.fc2_weight->columns : 0;
-  keep_beside(context_, (norm_.elementary() ? x.elements() : 0) + gated, Save::mlp_elementary, state);
+  if (norm_.elementary()) keep_beside(context_, x.elements(), Save::mlp_scaled, state);
+  if (context_.model.gated_mlp() && !context_.stack.fused_swiglu) {
+    keep_beside(context_, context_.s * context_.b * parameters_.fc2_weight->columns, Save::silu_output, state);
+  }
   state.finish(context_, Save::mlp_input, x);
   return y;
 }
@@ -89,7 +89,9 @@ Tensor MlpBlock::backward(const Tensor& dy, LayerState& state) {
   context_.rec.release(dnormed);
   state.drop(context_, Save::mlp_statistics);
   state.drop(context_, Save::mlp_input);
-  if (state.has(Save::mlp_elementary)) state.drop(context_, Save::mlp_elementary);
+  for (const Save save : {Save::mlp_scaled, Save::silu_output}) {
+    if (state.has(save)) state.drop(context_, save);
+  }
   const Tensor dx = add(context_, dx_branch, dy, Term::gradient_of_input);
   context_.rec.release(dx_branch);
   return dx;

@@ -22,11 +22,11 @@ SaveSet kept_by_layer(const RecomputeConfig& recompute) {
   if (recompute.granularity != RecomputeGranularity::selective) return keep;
   if (recompute.selects(RecomputeModule::core_attn)) {
     keep = keep.without({Save::softmax_output, Save::softmax_dropout_mask, Save::softmax_dropped,
-                         Save::attention_log_sum});
+                         Save::attention_log_sum, Save::context_copy});
     // The flash kernel's backward reads its output, which is kept anyway as the input of the output projection.
   }
-  if (recompute.selects(RecomputeModule::layernorm)) keep = keep.without({Save::attention_norm, Save::mlp_norm});
-  if (recompute.selects(RecomputeModule::mlp)) keep = keep.without({Save::fc1_output, Save::gelu_output});
+  if (recompute.selects(RecomputeModule::layernorm)) keep = keep.without({Save::attention_norm, Save::mlp_norm, Save::attention_scaled, Save::mlp_scaled});
+  if (recompute.selects(RecomputeModule::mlp)) keep = keep.without({Save::fc1_output, Save::gelu_output, Save::silu_output});
   return keep;
 }
 

@@ -31,8 +31,11 @@ enum class Term : std::uint32_t {
   fc1_output,             // 2 sbf
   gelu_output,            // 2 sbf
   mlp_output_mask,        // 1 sbh
-  attention_elementary,   // what elementary operations keep beside: Stack::fused_norm, strided_attention
-  mlp_elementary,         // fused_norm, fused_swiglu
+  // kept by a framework's elementary operations beside these
+  attention_scaled,       // 2 sbh: the norm before gamma
+  context_copy,           // 2 sbh (flash)
+  mlp_scaled,             // 2 sbh
+  silu_output,            // 2 sbf
   layer_group_input,      // 2 sbh: the checkpoint of full recompute
   // kept at the ends of the model
   embedding_mask,         // 1 sbh

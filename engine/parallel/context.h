@@ -37,6 +37,8 @@ class ParallelContext {
   std::uint8_t vector_additions(int vectors) const {
     return stack.fused_gradient_accumulation ? std::uint8_t{0} : static_cast<std::uint8_t>(vectors);
   }
+  /// This rank's place among layout.replicas(), as RankGrid::data orders them.
+  std::int64_t replica() const { return at.dp * layout.cp + at.cp; }
   /// Whether inputs of column-parallel linears come whole to them (Stack::keeps_gathered_inputs).
   bool keeps_gathered() const { return stack.keeps_gathered_inputs && sequence_parallel(); }
   /// Extent of a sequence of `s` on this rank outside the tensor-parallel regions.

@@ -61,6 +61,8 @@ struct Layout {
   bool cpu_offloading = false;  // of activations; always refused (validate), since the engine does not offload
 
   std::int64_t world() const { return tp * pp * dp * cp; }
+  /// Ranks that hold the same parameters, and reduce and shard together: context-parallel ones see other tokens as well.
+  std::int64_t replicas() const { return dp * cp; }
   /// Type of parameters and activations: fp8 is what operands of products are cast to.
   DType stored() const { return precision == DType::fp8 ? DType::bf16 : precision; }
   std::int64_t micro_batches() const { return global_batch / (micro_batch * dp); }  // m

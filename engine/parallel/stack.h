@@ -46,9 +46,9 @@ struct Stack {
 
   bool fused_bias_gelu = true;
   bool fused_bias_dropout_add = true;
-  bool fused_norm = true;           ///< RMSNorm is one kernel; this and the next four else the framework's chain of them
+  bool fused_norm = true;           ///< RMSNorm is one kernel; else, as with the other fused_* below, the framework's chain of them
   bool fused_softmax = true;        ///< unfused attention: scale, mask and softmax
-  bool strided_attention = true;    ///< unfused attention: products read and write the layer's layout; else copies beside them
+  bool strided_attention = true;    ///< attention reads and writes the layer's layout; else copies beside its kernels
   bool fused_rope = true;
   bool fused_swiglu = true;
   bool fused_cross_entropy = true;  ///< minus the maximum, exp and sum
@@ -59,7 +59,7 @@ struct Stack {
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
   bool framework_loss = false;  ///< every tensor rank gathers whole rows of logits for the framework's cross-entropy (timed only)
-  bool separate_gate_linear = false; ///< gate and up are linears of their own: their input's gradients are reduced apart (timed only)
+  bool separate_gate_linear = false; ///< gate and up are linears of their own: gradients of their input are computed and reduced apart (timed only)
   bool keeps_gathered_inputs = false;  ///< sequence parallel: a column-parallel linear's input is kept whole; else gathered again
   bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
@@ -89,7 +89,8 @@ struct Stack {
 
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
-/// overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements and the bytes have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp".
+/// overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
+/// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 
 /// Everything resolved, in the form read_stack() takes.

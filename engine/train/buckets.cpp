@@ -56,7 +56,7 @@ class Planner {
     if (!context_.stack.overlaps_gradient_reduction || context_.at.pp > 0 || chunk_ > 0) {
       return std::numeric_limits<std::int64_t>::max();
     }
-    return std::max(context_.stack.bucket_elements, 1'000'000 * context_.layout.dp);
+    return std::max(context_.stack.bucket_elements, 1'000'000 * context_.layout.replicas());
   }
 
   /// Whether a parameter of part `b` belongs to the bucket of one of part `a`.
@@ -76,7 +76,7 @@ class Planner {
 
   void close(Bucket& bucket) {
     if (bucket.entries.empty()) return;
-    if (sharded_) bucket.elements = round_up(bucket.elements, std::lcm(context_.layout.dp, std::int64_t{128}));
+    if (sharded_) bucket.elements = round_up(bucket.elements, std::lcm(context_.layout.replicas(), std::int64_t{128}));
     std::sort(bucket.parts.begin(), bucket.parts.end(), comes_before);
     out_.push_back(std::move(bucket));
     bucket = empty();

@@ -98,23 +98,24 @@ class Validator {
     range("layout.tp", layout_.tp, kMostRanks);
     range("layout.pp", layout_.pp, kMostRanks);
     range("layout.dp", layout_.dp, kMostRanks);
+    range("layout.cp", layout_.cp, kMostRanks);
     range("layout.vpp", layout_.vpp, kMostLayers);
     range("layout.micro_batch", layout_.micro_batch, kMostSamples);
     range("layout.global_batch", layout_.global_batch, kMostSamples);
     range("layout.microbatch_group", layout_.microbatch_group, kMostSamples, 0);
-    if (sound({"layout.tp", "layout.pp", "layout.dp"}) &&
-        (layout_.tp * layout_.pp > kMostRanks || layout_.tp * layout_.pp * layout_.dp > kMostRanks)) {
-      out_of_range_.insert({"layout.tp", "layout.pp", "layout.dp"});
-      add("layout.dp", text(layout_.dp), "tp x pp x dp is beyond the " + text(kMostRanks) + " ranks the engine counts",
+    if (sound({"layout.tp", "layout.pp", "layout.dp", "layout.cp"}) &&
+        (layout_.tp * layout_.pp > kMostRanks || layout_.tp * layout_.pp * layout_.dp > kMostRanks || layout_.world() > kMostRanks)) {
+      out_of_range_.insert({"layout.tp", "layout.pp", "layout.dp", "layout.cp"});
+      add("layout.dp", text(layout_.dp),
+          (layout_.cp == 1 ? "tp x pp x dp is beyond the " : "tp x pp x cp x dp is beyond the ") + text(kMostRanks) +
+              " ranks the engine counts",
           "lower one of them");
     }
   }
 
   void supported() {
-    if (layout_.cp != 1 && wanted_ == Wanted::numbers) {
+    if (layout_.cp > 1 && wanted_ == Wanted::numbers) {
       add("layout.cp", text(layout_.cp), "context parallelism is timed on device sim alone", "set it to 1");
-    } else if (layout_.cp < 1) {
-      add("layout.cp", text(layout_.cp), "must be at least 1", "set it to 1 or more");
     } else if (layout_.cp > 1 && layout_.attention != AttentionKernel::flash) {
       add("layout.cp", text(layout_.cp), "context parallelism needs fused attention", "set layout.attention to \"flash\"");
     }
@@ -127,8 +128,9 @@ class Validator {
           "set it to 0 (every rank keeps all states), 1 (optimizer states sharded), 2 (gradients too) or 3 (parameters "
           "too)");
     }
-    const bool timed = layout_.precision == DType::fp8 && wanted_ == Wanted::times;
-    if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32 && !timed) {
+    if (layout_.precision == DType::fp8 && wanted_ == Wanted::numbers) {
+      add("layout.precision", quoted("fp8"), "8-bit products are timed on device sim alone", "set it to \"bf16\" or \"fp32\"");
+    } else if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32 && layout_.precision != DType::fp8) {
       add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
           "set it to \"bf16\" or \"fp32\"");
     }
@@ -172,7 +174,7 @@ class Validator {
   }
 
   void divisibility() {
-    if (layout_.cp > 1) divides("model.seq", model_.seq, "layout.cp", layout_.cp);
+    if (sound({"layout.cp"}) && layout_.cp > 1) divides("model.seq", model_.seq, "layout.cp", layout_.cp);
     divides("model.hidden", model_.hidden, "model.heads", model_.heads);
     divides("model.heads", model_.heads, "layout.tp", layout_.tp);
     if (model_.kv_heads != model_.heads) divides("model.kv_heads", model_.kv_heads, "layout.tp", layout_.tp);
@@ -267,8 +269,9 @@ class Validator {
           "set it to false or layout.tp to 2 or more");
       return;
     }
-    if (layout_.cp < 1 || model_.seq % layout_.cp != 0) return;
-    divides("model.seq", model_.seq / layout_.cp, "layout.tp", layout_.tp);
+    if (!sound({"layout.cp"}) || model_.seq % layout_.cp != 0) return;
+    if (layout_.cp == 1) return divides("model.seq", model_.seq, "layout.tp", layout_.tp);
+    divides("model.seq", model_.seq, "layout.cp x layout.tp", layout_.cp * layout_.tp);
   }
 
   void overlap() {
@@ -277,6 +280,18 @@ class Validator {
           "parameters are gathered by the buckets whose gradient reductions overlap, and stack.overlaps_gradient_reduction is "
           "false",
           "set stack.overlaps_gradient_reduction to true, or this to false");
+    }
+    if (stack_.all_reduces_in_fp32 && layout_.zero_stage >= 2) {
+      add("stack.all_reduces_in_fp32", "true", "ZeRO stages 2 and 3 scatter the sums of gradients",
+          "set it to false, or layout.zero_stage to 0 or 1");
+    }
+    const bool hides = stack_.overlaps_tensor_backward || stack_.overlaps_pipeline || stack_.overlaps_gradient_reduction ||
+                       stack_.overlaps_parameter_gather || stack_.overlaps_tensor_gemms;
+    if (stack_.launch_blocking && (stack_.cuda_graphs || hides)) {
+      add("stack.launch_blocking", "true",
+          stack_.cuda_graphs ? "a captured step is launched once, and stack.cuda_graphs is true"
+                             : "nothing overlaps while the host waits for every kernel, and an overlaps_* of the stack is true",
+          "set one of them to false");
     }
     const bool tiles = stack_.overlaps_tensor_gemms, again = layout_.recompute.selects(RecomputeModule::layernorm);
     if (stack_.keeps_gathered_inputs && layout_.sequence_parallel && (tiles || again)) {

@@ -7,8 +7,8 @@ namespace benchsuite {
 
 Slice owned_slice(const ModelContext& context, const Bucket& bucket) {
   if (context.layout.zero_stage == 0) return {0, bucket.elements};
-  const std::int64_t count = div_exact(bucket.elements, context.layout.dp);
-  return {context.at.dp * count, count};
+  const std::int64_t count = div_exact(bucket.elements, context.layout.replicas());
+  return {context.replica() * count, count};
 }
 
 Slice intersection(const Bucket::Entry& entry, const Slice& slice) {
@@ -21,7 +21,7 @@ void copy_by_members(ModelContext& context, const Tensor& from, const Tensor& to
   context.rec.record({.kind = OpKind::cast,
                       .dtype = from.dtype,
                       .out_dtype = to.dtype,
-                      .dims = {from.elements(), context.layout.dp}},
+                      .dims = {from.elements(), context.layout.replicas()}},
                      {reads(from), writes(to)});
 }
 
@@ -80,7 +80,7 @@ class WholeGradients : public GradientStore {
   }
 
   void reduce(const Bucket& bucket) {
-    if (context_.layout.dp == 1) return;
+    if (context_.layout.replicas() == 1) return;
     const OpContext before = context_.rec.at();
     context_.rec.at() = {.phase = Phase::gradient_sync, .site = Site::gradients};
     if (context_.stack.all_reduces_in_fp32) {
@@ -165,7 +165,7 @@ class ScatteredGradients : public GradientStore {
     context_.rec.at().phase = Phase::gradient_sync;
     context_.rec.at().site = Site::gradients;
     Tensor mine = bucket.gradients;  // with one replica they are the sum already
-    if (context_.layout.dp > 1) {
+    if (context_.layout.replicas() > 1) {
       if (context_.layout.zero_stage == 3 && context_.stack.sharded_parameters.by_lists) flatten(bucket);
       mine = context_.rec.allocate(Purpose::communication, index_of(Term::reduced_gradients), mine.dtype,
                                    {1, 1, 1, owned_slice(context_, bucket).count});
@@ -182,7 +182,7 @@ class ScatteredGradients : public GradientStore {
 
   void finish(Bucket& bucket) override {
     while (!pending_.empty()) add_first();
-    if (!bucket.tied_embedding || context_.layout.dp == 1) return;
+    if (!bucket.tied_embedding || context_.layout.replicas() == 1) return;
     context_.rec.communicate(StreamKind::data, context_.data_group,
                              sum_over_replicas(OpKind::reduce_scatter, bucket.gradients),
                              {reads(bucket.gradients), writes(owned(bucket))});

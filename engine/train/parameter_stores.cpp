@@ -33,7 +33,7 @@ class WholeParameters : public ParameterStore {
   void acquire(Bucket&) override {}
   void release(Bucket&) override {}
   void publish(Bucket& bucket) override {
-    if (context_.layout.zero_stage == 0 || context_.layout.dp == 1) return;
+    if (context_.layout.zero_stage == 0 || context_.layout.replicas() == 1) return;
     gather(context_, owned(bucket), bucket.values, StreamKind::data, context_.data_group);
   }
   void finish() override {}
@@ -137,7 +137,7 @@ class ShardedParameters : public ParameterStore {
   }
 
   void publish(Bucket& bucket) override {
-    if (bucket.persistent && context_.layout.dp > 1) {
+    if (bucket.persistent && context_.layout.replicas() > 1) {
       gather(context_, owned(bucket), bucket.values, StreamKind::parameters, context_.parameter_group);
     }
   }
@@ -170,7 +170,7 @@ class ShardedParameters : public ParameterStore {
     // follows the compute before it, as communication does.
     if (config_.synchronous) context_.rec.order(StreamKind::parameters, StreamKind::compute);
     const Tensor& shard = shards_[index(bucket)];
-    if (context_.layout.dp > 1) {
+    if (context_.layout.replicas() > 1) {
       gather_whole(bucket, shard);
     } else {
       context_.rec.record({.kind = OpKind::cast,
@@ -241,7 +241,7 @@ class ShardedParameters : public ParameterStore {
 std::unique_ptr<ParameterStore> make_parameter_store(ModelContext& context, std::vector<Bucket>& buckets,
                                                      const UseOrder& order) {
   if (context.layout.zero_stage == 3) return std::make_unique<ShardedParameters>(context, buckets, order);
-  const bool gathers = context.layout.zero_stage >= 1 && context.layout.dp > 1;
+  const bool gathers = context.layout.zero_stage >= 1 && context.layout.replicas() > 1;
   if (gathers && context.stack.overlaps_parameter_gather) return std::make_unique<LateParameters>(context, buckets);
   return std::make_unique<WholeParameters>(context, buckets);
 }

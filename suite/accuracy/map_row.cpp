@@ -232,7 +232,7 @@ void Mapper::layout() {
     layout.sequence_parallel = sp.get<bool>() && layout.tp > 1;
   }
   layout.zero_stage = static_cast<int>(whole_or("layout.zero_stage", 0));
-  if (layout.dp * layout.cp == 1) layout.zero_stage = 0;
+  if (layout.replicas() == 1) layout.zero_stage = 0;
   recompute(layout);
   precision(layout);
   const Json attention = value("layout.attention");

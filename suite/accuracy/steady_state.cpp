@@ -207,7 +207,7 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
   const Layout& layout = config.layout;
   const std::int64_t depth = config.model.layers / (layout.pp * layout.vpp);
   // Buckets of an overlapped reduction hold several layers: how much of it stays exposed doesn't grow layer by layer.
-  const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.dp > 1 && layout.zero_stage <= 2;
+  const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.replicas() > 1 && layout.zero_stage <= 2;
   const bool deep = !options.whole && !by_bucket && depth > kShallow && layout.recompute.num_layers == 1 &&
                     deep_enough(layout, depth);
   std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
@@ -268,6 +268,7 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
 LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
   config.layout.pp = config.layout.vpp = config.layout.dp = 1;
   config.layout.schedule = ScheduleKind::one_f_one_b;
+  config.layout.layer_split = {};
   const auto passes = [&](std::int64_t depth) {
     const TrainConfig small = reduced(config, depth, 1);
     const RankGrid grid(small.layout);

@@ -51,8 +51,10 @@ const std::vector<TermFormulas>& table() {
       {Term::fc1_output, {"e s b f/t", "2 e s b f/t"}},
       {Term::gelu_output, {"e s b f/t"}},
       {Term::mlp_output_mask, {"s b h/r"}},
-      {Term::attention_elementary, {"e s b h/r", "e s b h/t", "e s b h/r + e s b h/t"}},
-      {Term::mlp_elementary, {"e s b h/r", "e s b f/t", "e s b h/r + e s b f/t"}},
+      {Term::attention_scaled, {"e s b h/r"}},
+      {Term::context_copy, {"e s b h/t"}},
+      {Term::mlp_scaled, {"e s b h/r"}},
+      {Term::silu_output, {"e s b f/t"}},
       {Term::layer_group_input, {"e s b h/r"}},
       {Term::embedding_mask, {"s b h/r"}},
       {Term::final_input, {"e s b h/r"}},
@@ -138,7 +140,7 @@ std::int64_t MemoryLetters::letter(char name) const {
     case 'f': return model.ffn_hidden;
     case 'a': return model.heads;
     case 't': return layout.tp;
-    case 'd': return layout.dp * layout.cp;
+    case 'd': return layout.replicas();
     case 'm': return layout.micro_batches();
     case 'V': return padded_vocab(model.vocab, layout.tp);
     case 'L': return layers_;
@@ -174,7 +176,7 @@ double MemoryLetters::value(const std::string& formula) const {
 
 double MemoryLetters::most_padding() const {
   if (config_.layout.zero_stage == 0) return 0;
-  return static_cast<double>(tensors_ * (63 + std::lcm(config_.layout.dp * config_.layout.cp, std::int64_t{128})));
+  return static_cast<double>(tensors_ * (63 + std::lcm(config_.layout.replicas(), std::int64_t{128})));
 }
 
 std::string term_formula(const MemoryLetters& letters, Term term, double bytes) {

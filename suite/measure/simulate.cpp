@@ -56,18 +56,19 @@ constexpr std::int64_t kMostRoles = 64;
 RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const SimulateOptions& options) {
   const Layout& layout = config.layout;
   const RankGrid grid(layout);
-  const bool each_replica = layout.zero_stage >= 1 && layout.pp * layout.dp <= kMostRoles;
-  const int replicas = each_replica ? static_cast<int>(layout.dp) : 1;
+  const bool each_replica = layout.zero_stage >= 1 && layout.pp * layout.replicas() <= kMostRoles;
+  const int replicas = each_replica ? static_cast<int>(layout.replicas()) : 1;
+  const int cp = static_cast<int>(layout.cp);
   std::vector<int> representatives, all;
   for (int stage = 0; stage < layout.pp; ++stage) {
     for (int replica = 0; replica < replicas; ++replica) {
-      representatives.push_back(grid.rank_at({.dp = replica, .pp = stage}));
+      representatives.push_back(grid.rank_at({.cp = replica % cp, .dp = replica / cp, .pp = stage}));
     }
   }
   RecordedWorld collapsed = record_ranks(config, representatives, options);
   for (int rank = 0; rank < grid.world(); ++rank) {
     const Coordinates at = grid.coordinates(rank);
-    collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp : 0));
+    collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp * cp + at.cp : 0));
     all.push_back(rank);
   }
   if (why_not_collapsible(collapsed.world, costs).empty()) return collapsed;
@@ -189,7 +190,7 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
   for (std::size_t role = 0; role < recorded.programs.size(); ++role) {
     const Program& program = recorded.programs[role];
     const Coordinates at = grid.coordinates(program.rank);
-    if (at.tp != 0 || at.dp != 0) continue;
+    if (at.tp != 0 || at.cp != 0 || at.dp != 0) continue;
     StageResult& stage = stages.emplace_back(std::move(result.stages[role]));
     stage.stage = at.pp;
     MeasuredMemory memory = measure_memory(config, at.pp, program);

@@ -143,15 +143,15 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   Bound bound;
   if (shape.kind <= OpKind::attention_context_backward_v) {
     bound = gemm_bound(shape, GemmRate::sustained);
-    if (eager.kernels > 1) {
-      bound.seconds += memory_bound(OpKind::add, eager.kernels - 1, eager.bytes - bytes_of(shape)).seconds;
-    }
   } else if (shape.kind <= OpKind::flash_attention_backward) {
     bound = flash_bound(shape);
   } else {
     // A cast of pieces is a kernel each.
     const int pieces = shape.kind == OpKind::cast ? static_cast<int>(std::max<std::int64_t>(1, shape.dims[1])) : 1;
     bound = shape.eager ? memory_bound(OpKind::add, eager.kernels, eager.bytes) : memory_bound(shape.kind, pieces, eager.bytes);
+  }
+  if (shape.kind <= OpKind::flash_attention_backward && eager.kernels > 1) {  // copies beside the product
+    bound.seconds += memory_bound(OpKind::add, eager.kernels - 1, eager.bytes - bytes_of(shape)).seconds;
   }
   bound.seconds += shape.extra_kernels * memory_ops_[static_cast<std::size_t>(OpKind::add)].floor_s;
   ComputeCost cost;

@@ -57,7 +57,9 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
   const std::size_t shapes = program.shapes.size();
   result.compute.assign(shapes * kSites, ComputeCost{-1});
   const Picoseconds blocking = costs.host.blocking ? costs.host.per_op : 0;
-  if (costs.host.per_op > 0 && !costs.host.blocking) {
+  if (costs.host.blocking) {  // launches are in the ops' own time
+    result.launched_at.assign(program.ops.size(), costs.host.first);
+  } else if (costs.host.per_op > 0) {
     Picoseconds now = costs.host.first;
     result.launched_at.reserve(program.ops.size());
     for (const Op& op : program.ops) {

@@ -193,6 +193,25 @@ TEST(Validate, ParameterGatherOverlapsByTheBucketsOfGradientReduction) {
       ElementsAre());
 }
 
+TEST(Validate, FeaturesThatExcludeEachOther) {
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.all_reduces_in_fp32 = true;
+                c.layout.zero_stage = 2, c.layout.dp = 2, c.layout.global_batch = 64;
+              }),
+              ElementsAre(HasSubstr("stack.all_reduces_in_fp32 = true: ZeRO stages 2 and 3 scatter the sums of gradients; set it "
+                                    "to false, or layout.zero_stage to 0 or 1")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.launch_blocking = true;
+                c.stack.overlaps_tensor_backward = true;
+              }),
+              ElementsAre(HasSubstr("stack.launch_blocking = true: nothing overlaps while the host waits for every kernel")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.launch_blocking = c.stack.cuda_graphs = true;
+                c.stack.overlaps_tensor_backward = false;
+              }),
+              ElementsAre(HasSubstr("a captured step is launched once")));
+}
+
 TEST(Validate, InputsKeptWholeAreNotGatheredInTilesOrAgain) {
   EXPECT_THAT(lines([](TrainConfig& c) { c.stack.keeps_gathered_inputs = c.layout.sequence_parallel = true; }), ElementsAre());
   EXPECT_THAT(lines([](TrainConfig& c) {
@@ -352,7 +371,12 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
               ElementsAre(HasSubstr("c.json: layout.zero_stage = 4: there is no such ZeRO stage; set it to 0")));
   EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 2, c.layout.attention = AttentionKernel::unfused; }),
               ElementsAre("c.json: layout.cp = 2: context parallelism needs fused attention; set layout.attention to \"flash\""));
-  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 0; }), ElementsAre(HasSubstr("layout.cp = 0: must be at least 1")));
+  EXPECT_THAT(lines([](TrainConfig& c) { c.layout.cp = 0; }), ElementsAre(HasSubstr("layout.cp = 0: must ")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.layout.cp = 8, c.layout.tp = 4, c.model.seq = 2064, c.layout.sequence_parallel = true;
+                c.layout.attention = AttentionKernel::flash;
+              }),
+              ElementsAre(HasSubstr("model.seq = 2064: is not a multiple of layout.cp x layout.tp = 32")));
   EXPECT_THAT(
       lines([](TrainConfig& c) { c.layout.ep = 2; }),
       ElementsAre("c.json: layout.ep = 2: expert parallelism is not in the engine: its models are dense; set it to "

@@ -89,6 +89,60 @@ TEST(Simulate, OnIdealTheBubbleTheMakespanAndTheInFlightCountsAreTheFormulas) {
   }
 }
 
+/// What only some software does, one thing at a time and all together, under every recompute; context parallelism; listed stages.
+std::vector<TrainConfig> layouts_of_some_software() {
+  using Feature = void (*)(Stack&);
+  const Feature features[] = {
+      [](Stack& s) { s.fused_norm = false; },
+      [](Stack& s) { s.fused_swiglu = s.fused_rope = false; },
+      [](Stack& s) { s.strided_attention = false; },
+      [](Stack& s) { s.framework_loss = true; },
+      [](Stack& s) { s.separate_gate_linear = true; },
+      [](Stack& s) { s.keeps_gathered_inputs = true; },
+      [](Stack& s) { s.all_reduces_in_fp32 = true, s.gradient_dtype = DType::bf16; },
+      [](Stack& s) {
+        s.fused_norm = s.fused_swiglu = s.strided_attention = false;
+        s.framework_loss = s.separate_gate_linear = s.keeps_gathered_inputs = s.all_reduces_in_fp32 = true;
+      }};
+  const RecomputeConfig recomputes[] = {
+      {},
+      {.granularity = RecomputeGranularity::selective},
+      {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::layernorm}},
+      {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}},
+      {.granularity = RecomputeGranularity::full}};
+  std::vector<TrainConfig> list;
+  TrainConfig config = tiny();
+  config.model.family = ModelFamily::llama;
+  config.model.hidden = 128;
+  config.layout.tp = config.layout.pp = config.layout.dp = 2;
+  config.layout.attention = AttentionKernel::flash;
+  config.layout.zero_stage = 1;
+  config.layout.layer_split.stages = {5, 3};
+  config.layout.global_batch = config.layout.micro_batch * 16;
+  for (const bool sequence_parallel : {false, true}) {
+    for (const Feature feature : features) {
+      for (const RecomputeConfig& recompute : recomputes) {
+        TrainConfig other = config;
+        other.layout.sequence_parallel = sequence_parallel;
+        other.layout.recompute = recompute;
+        feature(other.stack);
+        if (validate(other, "").empty()) list.push_back(other);
+      }
+    }
+  }
+  config.layout.sequence_parallel = true;
+  config.layout.cp = 2;
+  for (const int dp : {1, 2}) {
+    for (const int stage : {0, 1}) {
+      config.layout.dp = dp;
+      config.layout.zero_stage = stage;
+      config.layout.global_batch = config.layout.micro_batch * dp * 4;
+      list.push_back(config);
+    }
+  }
+  return list;
+}
+
 std::vector<TrainConfig> layouts() {
   std::vector<TrainConfig> list;
   for (const bool sequence_parallel : {false, true}) {
@@ -117,23 +171,16 @@ std::vector<TrainConfig> layouts() {
       }
     }
   }
-  for (const bool sequence_parallel : {false, true}) {  // what only some software does: stages of their own, losses on whole rows
-    TrainConfig config = tiny();
-    config.model.family = ModelFamily::llama;
-    config.model.hidden = 128;
-    config.layout.tp = config.layout.pp = config.layout.dp = 2;
-    config.layout.sequence_parallel = sequence_parallel;
-    config.layout.attention = AttentionKernel::flash;
-    config.layout.zero_stage = 1;
-    config.layout.layer_split.stages = {5, 3};
-    config.layout.global_batch = config.layout.micro_batch * 16;
-    config.stack.gradient_dtype = DType::bf16;
-    config.stack.keeps_gathered_inputs = true;
-    config.stack.fused_norm = config.stack.fused_swiglu = config.stack.strided_attention = false;
-    config.stack.framework_loss = config.stack.separate_gate_linear = config.stack.all_reduces_in_fp32 = true;
-    list.push_back(config);
-  }
+  for (const TrainConfig& config : layouts_of_some_software()) list.push_back(config);
   return list;
+}
+
+TEST(Simulate, TheVerifierAcceptsWhatOnlySomeSoftwareDoes) {
+  SimulateOptions options;
+  options.verify = true;
+  const std::vector<TrainConfig> list = layouts_of_some_software();
+  EXPECT_GE(list.size(), 70u) << "few of the combinations are refused";
+  for (const TrainConfig& config : list) EXPECT_NO_THROW(simulate(config, profile("dgx-h100"), options));
 }
 
 TEST(Simulate, SavedActivationsEqualTheClosedFormulasAtTheirHighWaterMark) {
@@ -197,6 +244,10 @@ std::vector<TrainConfig> sharded_layouts() {
         config.layout.zero_stage = stage;
         config.layout.global_batch = config.layout.micro_batch * config.layout.dp * 4;
         config.stack.sharded_parameters.persistence_threshold = threshold;
+        list.push_back(config);
+        if (family == ModelFamily::gpt) continue;
+        config.layout.cp = 2;
+        config.layout.attention = AttentionKernel::flash;
         list.push_back(config);
       }
     }

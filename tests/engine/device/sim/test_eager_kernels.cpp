@@ -31,6 +31,11 @@ TEST(EagerKernels, MoveWhatTheirListSays) {
   EXPECT_EQ(bytes(OpKind::rmsnorm, {kRows, kColumns}), 26 * kElements);
   EXPECT_EQ(bytes(OpKind::softmax, {kRows, kColumns}), (4 + 5 + 4) * kElements);
   EXPECT_EQ(bytes(OpKind::swiglu, {kRows, kColumns}), (4 + 6) * kElements);
+  // Products with the gradient and its sum 8, times gamma 4, casts 12, x r: 4 + 8, rows spread 2, of x^2: 4 + 4 + 6, sum 6
+  EXPECT_EQ(bytes(OpKind::rmsnorm_backward, {kRows, kColumns}), 58 * kElements);
+  EXPECT_EQ(bytes(OpKind::softmax_backward, {kRows, kColumns}), (6 + 5 + 4) * kElements);
+  // cos 4, sin 4, minus 2, two halves into zeros 8, their sum 6, all 6
+  EXPECT_EQ(bytes(OpKind::rope_backward, {16, 2, 6, 8, 2, 0}), 30.0 * 16 * 2 * (6 + 2) * 8);
   EXPECT_EQ(bytes(OpKind::swiglu_backward, {kRows, kColumns}), (6 + 6 + 6) * kElements);
   // q and k of 6 + 2 heads: x cos, minus half, cat, x sin, sum: 4 + 2 + 4 + 4 + 6
   EXPECT_EQ(bytes(OpKind::rope, {16, 2, 6, 8, 2, 0}), 20.0 * 16 * 2 * (6 + 2) * 8);
@@ -40,12 +45,26 @@ TEST(EagerKernels, MoveWhatTheirListSays) {
   EXPECT_EQ(bytes(OpKind::embedding_backward, {kRows, kColumns, 100, 0}), 100.0 * kColumns * (2 + 2 + 4) + 4 * kElements);
 }
 
+TEST(EagerKernels, AsManyAsTheirListSays) {
+  const std::tuple<OpKind, int> kernels[] = {
+      {OpKind::rmsnorm, 8},       {OpKind::rmsnorm_backward, 15}, {OpKind::softmax, 3},  {OpKind::softmax_backward, 3},
+      {OpKind::rope, 10},         {OpKind::rope_backward, 18},    {OpKind::swiglu, 2},   {OpKind::swiglu_backward, 3},
+      {OpKind::ce_sum, 3 + 10},   {OpKind::embedding_backward, 5}};
+  for (const auto& [kind, count] : kernels) {
+    EXPECT_EQ(eager_kernels(eager(kind, {kRows, kColumns, 8, 8, 8})).kernels, count) << name_of(kind);
+  }
+}
+
 TEST(EagerKernels, CopiesComeOnTopOfAnAttentionProduct) {
-  const std::array<std::int64_t, 6> dims{16, 2, 4, 8, 4, 0};
-  const double part = 16 * 2 * 4 * 8;
-  for (const auto& [kind, copies, kernels] : {std::tuple{OpKind::attention_context, 4.0, 2},
-                                              std::tuple{OpKind::attention_scores_backward_k, 16.0, 3}}) {
-    EXPECT_EQ(eager_kernels(eager(kind, dims)).bytes - bytes_of(eager(kind, dims)), copies * part);
+  const std::array<std::int64_t, 6> dims{16, 2, 4, 8, 2, 0};
+  const double part = 16 * 2 * 4 * 8, key = 16 * 2 * 2 * 8;
+  for (const auto& [kind, copies, kernels] :
+       {std::tuple{OpKind::attention_context, 4 * part, 2},
+        std::tuple{OpKind::attention_context_backward_p, 4 * part, 2},
+        std::tuple{OpKind::attention_scores_backward_q, 4 * part, 2},
+        std::tuple{OpKind::attention_scores_backward_k, 4 * (key + part + 2 * key), 3},
+        std::tuple{OpKind::flash_attention, 4 * (2 * part + 2 * key), 5}}) {
+    EXPECT_EQ(eager_kernels(eager(kind, dims)).bytes - bytes_of(eager(kind, dims)), copies) << name_of(kind);
     EXPECT_EQ(eager_kernels(eager(kind, dims)).kernels, kernels);
   }
 }
