@@ -133,7 +133,9 @@ cudaError_t Machine::drive_until(const std::function<bool()>& met) {
   while (true) {
     if (error_ != cudaSuccess) {
       result = error_;
-      break;
+      if (!driving_) break;
+      self.wake.wait_for(lock, std::chrono::milliseconds(1));  // who comes back may free what the running operation uses
+      continue;
     }
     if (met()) break;
     if (!driving_) {

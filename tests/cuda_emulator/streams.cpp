@@ -145,12 +145,13 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   Machine& machine = Machine::get();
+  {
+    const std::unique_lock lock(machine.mutex);
+    if (!machine.known(stream) || stream->capture) return note(cudaErrorInvalidResourceHandle);
+  }
+  machine.drive_until([&] { return stream->queue.empty(); });  // not with the lock held: others drive, too
   const std::unique_lock lock(machine.mutex);
-  const auto found = std::find_if(machine.streams.begin(), machine.streams.end(),
-                                  [&](const auto& each) { return each.get() == stream; });
-  if (found == machine.streams.end() || (*found)->capture) return note(cudaErrorInvalidResourceHandle);
-  if (!(*found)->queue.empty()) machine.drive_until([&] { return (*found)->queue.empty(); });
-  machine.streams.erase(found);
+  std::erase_if(machine.streams, [&](const auto& each) { return each.get() == stream; });
   return cudaSuccess;
 }
 
