@@ -124,9 +124,7 @@ void Arena::absorb_next(BlockId id) {
   const BlockId next = blocks_[id].next;
   blocks_[id].size += blocks_[next].size;
   blocks_[id].next = blocks_[next].next;
-  for (int stream = 0; stream < kStreams; ++stream) {
-    blocks_[id].last_uses[stream] = std::max(blocks_[id].last_uses[stream], blocks_[next].last_uses[stream]);
-  }
+  blocks_[id].last_uses.merge(blocks_[next].last_uses);
   if (blocks_[id].next != kNone) {
     blocks_[blocks_[id].next].previous = id;
   } else {

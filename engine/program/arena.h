@@ -14,8 +14,35 @@
 
 namespace benchsuite {
 
-/// By stream: one more than the id of the last op that touched a range, 0 for none.
-using LastUses = std::array<std::uint32_t, kStreams>;
+/// By stream: one more than the id of the last op that touched a range, 0 for none. Most ranges know one stream only, so the
+/// streams that count stand in a mask.
+class LastUses {
+ public:
+  std::uint32_t operator[](StreamKind stream) const { return ops_[static_cast<std::size_t>(stream)]; }
+
+  /// The later of what is known and `op_plus_one` counts.
+  void note(StreamKind stream, std::uint32_t op_plus_one) {
+    std::uint32_t& last = ops_[static_cast<std::size_t>(stream)];
+    if (op_plus_one <= last) return;
+    last = op_plus_one;
+    streams_ |= 1u << static_cast<int>(stream);
+  }
+  void merge(const LastUses& other) {
+    other.visit([this](StreamKind stream, std::uint32_t op_plus_one) { note(stream, op_plus_one); });
+  }
+  /// Calls visit(stream, op_plus_one) for every stream that used the range.
+  template <class Visit>
+  void visit(Visit visit) const {
+    for (std::uint32_t mask = streams_; mask != 0; mask &= mask - 1) {
+      const int stream = std::countr_zero(mask);
+      visit(static_cast<StreamKind>(stream), ops_[static_cast<std::size_t>(stream)]);
+    }
+  }
+
+ private:
+  std::uint32_t streams_ = 0;  // those of ops_ that are not 0
+  std::array<std::uint32_t, kStreams> ops_{};
+};
 
 class Arena {
  public:

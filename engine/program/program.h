@@ -61,7 +61,7 @@ struct Program {
   int rank = 0;
   std::vector<Op> ops;
   std::vector<OpShape> shapes;
-  std::vector<Operand> operands;
+  std::vector<Operand> operands;  ///< empty when recorded without (recorder.h)
   std::vector<OpId> waits;
   std::vector<Buffer> buffers;
   std::vector<std::string> terms;

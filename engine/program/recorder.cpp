@@ -11,21 +11,25 @@ bool must_be_released(Purpose purpose) {
   return purpose == Purpose::activations || purpose == Purpose::communication || purpose == Purpose::workspace;
 }
 
+/// Products of independent words, so that none waits for another.
 std::uint64_t hash_of(const OpShape& shape) {
   std::uint64_t hash = static_cast<std::uint64_t>(shape.kind) | static_cast<std::uint64_t>(shape.dtype) << 8 |
                        static_cast<std::uint64_t>(shape.out_dtype) << 12 |
                        static_cast<std::uint64_t>(shape.reduction) << 16 | std::uint64_t{shape.transpose_a} << 20 |
                        std::uint64_t{shape.transpose_b} << 21 | std::uint64_t{shape.accumulate} << 22 |
                        std::uint64_t{shape.causal} << 23 | std::uint64_t{shape.stores_mask} << 24;
-  const auto mix = [&hash](std::uint64_t word) { hash = (std::rotl(hash, 23) ^ word) * 0x9E3779B97F4A7C15u; };
-  for (const std::int64_t dim : shape.dims) mix(static_cast<std::uint64_t>(dim));
-  mix(std::bit_cast<std::uint64_t>(shape.scalars));
-  return hash ^ hash >> 29;
+  std::uint64_t factor = 0x9E3779B97F4A7C15u;
+  hash *= factor;
+  for (const std::int64_t dim : shape.dims) hash += static_cast<std::uint64_t>(dim) * (factor += 0xC2B2AE3D27D4EB4Eu);
+  hash += std::bit_cast<std::uint64_t>(shape.scalars) * 0xD6E8FEB86659FD93u;
+  hash ^= hash >> 32;
+  return hash ^ hash >> 16;
 }
 
 }  // namespace
 
-Recorder::Recorder(int rank, std::vector<std::string> terms, const Program* like) : shape_table_(1024) {
+Recorder::Recorder(int rank, std::vector<std::string> terms, RecordedDetail detail, const Program* like)
+    : keeps_operands_(detail == RecordedDetail::whole), shape_table_(1024) {
   program_.rank = rank;
   program_.terms = std::move(terms);
   if (!like) return;
@@ -35,7 +39,6 @@ Recorder::Recorder(int rank, std::vector<std::string> terms, const Program* like
   reserve(program_.waits, like->waits.size());
   reserve(program_.buffers, like->buffers.size());
   reserve(states_, like->buffers.size());
-  reserve(parts_, like->buffers.size());
 }
 
 std::uint32_t Recorder::add_group(const Group& group) {
@@ -55,20 +58,25 @@ Tensor Recorder::allocate_in_parts(Purpose purpose, std::uint32_t term, DType dt
   const Arena::BlockId block = arena.allocate(bytes);
   program_.buffers.push_back({.purpose = purpose, .dtype = dtype, .term = term, .offset = arena.offset_of(block),
                               .bytes = bytes, .alloc_at = static_cast<OpId>(program_.ops.size())});
-  states_.push_back({.block = block,
-                     .first_part = static_cast<std::uint32_t>(parts_.size()),
-                     .parts = parts,
-                     .part_bytes = div_exact(bytes, std::uint64_t{parts})});
-  parts_.resize(parts_.size() + parts, {.writer = 0, .readers = arena.last_uses_of(block)});
+  std::uint32_t first = static_cast<std::uint32_t>(parts_.size());
+  if (parts == 1 && !spare_parts_.empty()) {
+    first = spare_parts_.back();
+    spare_parts_.pop_back();
+  } else {
+    parts_.resize(parts_.size() + parts);
+  }
+  const PartState fresh{
+      .part_bytes = parts == 1 ? bytes : div_exact(bytes, std::uint64_t{parts}), .parts = parts, .readers = arena.last_uses_of(block)};
+  for (std::uint32_t i = 0; i < parts; ++i) parts_[first + i] = fresh;
+  states_.push_back({.block = block, .first_part = first});
   return tensor;
 }
 
 std::span<Recorder::PartState> Recorder::parts_of(const Operand& operand) {
-  const BufferState& state = states_[operand.buffer];
-  PartState* first = parts_.data() + state.first_part;
-  if (state.parts == 1 || operand.bytes == 0) return {first, 1};
-  const std::uint64_t begin = operand.offset / state.part_bytes;
-  return {first + begin, div_ceil(operand.offset + operand.bytes, state.part_bytes) - begin};
+  PartState* first = parts_.data() + states_[operand.buffer].first_part;
+  if (first->parts == 1 || operand.bytes == 0) return {first, 1};
+  const std::uint64_t begin = operand.offset / first->part_bytes;
+  return {first + begin, div_ceil(operand.offset + operand.bytes, first->part_bytes) - begin};
 }
 
 void Recorder::release(const Tensor& tensor) {
@@ -76,14 +84,14 @@ void Recorder::release(const Tensor& tensor) {
   CHECK(buffer.free_at == kNone) << program_.terms[buffer.term] << " is released twice";
   buffer.free_at = static_cast<OpId>(program_.ops.size());
   const BufferState& state = states_[tensor.buffer];
-  LastUses uses{};
-  for (std::uint32_t i = state.first_part; i < state.first_part + state.parts; ++i) {
+  LastUses uses = parts_[state.first_part].readers;
+  const std::uint32_t parts = parts_[state.first_part].parts;
+  for (std::uint32_t i = state.first_part; i < state.first_part + parts; ++i) {
     const PartState& part = parts_[i];
-    for (std::size_t stream = 0; stream < kStreams; ++stream) uses[stream] = std::max(uses[stream], part.readers[stream]);
-    if (part.writer == 0) continue;
-    std::uint32_t& use = uses[static_cast<int>(program_.ops[part.writer - 1].stream)];
-    use = std::max(use, part.writer);
+    if (i != state.first_part) uses.merge(part.readers);
+    if (part.writer != 0) uses.note(part.writer_stream, part.writer);
   }
+  if (parts == 1) spare_parts_.push_back(state.first_part);
   arenas_[static_cast<int>(buffer.purpose)].free(state.block, uses);
 }
 
@@ -115,50 +123,48 @@ std::uint32_t Recorder::intern(const OpShape& shape) {
   return index - 1;
 }
 
-void Recorder::need(StreamKind stream, std::uint32_t op_plus_one) {
-  if (op_plus_one == 0) return;
-  const int other = static_cast<int>(program_.ops[op_plus_one - 1].stream);
-  std::uint32_t& wanted = pending_[static_cast<int>(stream)][other];
-  wanted = std::max(wanted, op_plus_one);
-}
-
 OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& shape, std::span<const Operand> operands) {
   const auto id = static_cast<OpId>(program_.ops.size());
   const int s = static_cast<int>(stream);
 
+  // What the own stream did is done.
+  LastUses& pending = pending_[s];
+  const auto need = [&](StreamKind other, std::uint32_t op_plus_one) {
+    if (other != stream && op_plus_one > known_[s][static_cast<std::size_t>(other)]) pending.note(other, op_plus_one);
+  };
   for (const Operand& operand : operands) {
     for (const PartState& part : parts_of(operand)) {
-      need(stream, part.writer);
-      if (operand.access == Access::read) continue;
-      for (int other = 0; other < kStreams; ++other) {
-        pending_[s][other] = std::max(pending_[s][other], part.readers[other]);
-      }
+      need(part.writer_stream, part.writer);
+      if (operand.access != Access::read) part.readers.visit(need);
     }
   }
   // Only now, so that an operand that stands in two places of one op does not wait for the op itself.
   for (const Operand& operand : operands) {
     for (PartState& part : parts_of(operand)) {
-      if (operand.access != Access::write) part.readers[s] = id + 1;
-      if (operand.access == Access::read) continue;
+      if (operand.access == Access::read) {
+        part.readers.note(stream, id + 1);
+        continue;
+      }
       part.writer = id + 1;
+      part.writer_stream = stream;
       part.readers = {};
     }
   }
 
   const auto first_wait = static_cast<std::uint32_t>(program_.waits.size());
-  for (int other = 0; other < kStreams; ++other) {
-    const std::uint32_t wanted = pending_[s][other];
-    pending_[s][other] = 0;
-    if (other == s || wanted <= known_[s][other]) continue;
-    known_[s][other] = wanted;
+  pending.visit([&](StreamKind other, std::uint32_t wanted) {
+    std::uint32_t& known = known_[s][static_cast<std::size_t>(other)];
+    if (other == stream || wanted <= known) return;
+    known = wanted;
     program_.waits.push_back(wanted - 1);
-  }
+  });
+  pending = {};
 
   program_.ops.push_back({.kind = shape.kind,
                           .phase = context_.phase,
                           .site = context_.site,
                           .stream = stream,
-                          .operand_count = narrow<std::uint16_t>(operands.size()),
+                          .operand_count = keeps_operands_ ? narrow<std::uint16_t>(operands.size()) : std::uint16_t{0},
                           .wait_count = static_cast<std::uint16_t>(program_.waits.size() - first_wait),
                           .shape = intern(shape),
                           .first_operand = static_cast<std::uint32_t>(program_.operands.size()),
@@ -170,7 +176,7 @@ OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& sha
                           .chunk = context_.chunk,
                           .joins_launch = launch_begun_});
   launch_begun_ = launch_depth_ > 0;
-  program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
+  if (keeps_operands_) program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
   tail_[s] = id + 1;
   return id;
 }
@@ -183,8 +189,7 @@ OpId Recorder::communicate(StreamKind stream, std::uint32_t group, const OpShape
 }
 
 void Recorder::order(StreamKind before, StreamKind after) {
-  std::uint32_t& wanted = pending_[static_cast<int>(after)][static_cast<int>(before)];
-  wanted = std::max(wanted, tail_[static_cast<int>(before)]);
+  pending_[static_cast<int>(after)].note(before, tail_[static_cast<int>(before)]);
 }
 
 Program Recorder::finish() {

@@ -36,10 +36,17 @@ struct OpContext {
   std::int16_t chunk = -1;
 };
 
+/// What a Program keeps of its ops. Everything else is the same in both.
+enum class RecordedDetail : std::uint8_t {
+  whole,
+  without_operands,  ///< enough for timing and memory; half the size. Such a Program can be neither verified nor run
+};
+
 class Recorder {
  public:
   /// `terms`: the names a buffer's term index stands for. `like`: a Program of about the same size, whose sizes are reserved.
-  Recorder(int rank, std::vector<std::string> terms, const Program* like = nullptr);
+  Recorder(int rank, std::vector<std::string> terms, RecordedDetail detail = RecordedDetail::whole,
+           const Program* like = nullptr);
 
   /// Index of `group` in the Program; the same group twice gives the same index.
   std::uint32_t add_group(const Group& group);
@@ -94,18 +101,19 @@ class Recorder {
   Program finish();
 
  private:
+  /// What is known of a part of a live buffer. The slots of released buffers are used again: a long step keeps few.
   struct PartState {
-    std::uint32_t writer = 0;   // one more than the op id, 0: none
-    LastUses readers{};         // since the last write, or uses of the range before the buffer
+    std::uint64_t part_bytes = 0;
+    std::uint32_t parts = 1;      // of the buffer
+    std::uint32_t writer = 0;     // one more than the op id, 0: none
+    StreamKind writer_stream{};
+    LastUses readers{};           // since the last write, or uses of the range before the buffer
   };
   struct BufferState {
     Arena::BlockId block = kNone;
-    std::uint32_t first_part = 0, parts = 1;
-    std::uint64_t part_bytes = 0;
+    std::uint32_t first_part = 0;
   };
-
   OpId append(StreamKind stream, std::uint32_t group, const OpShape& shape, std::span<const Operand> operands);
-  void need(StreamKind stream, std::uint32_t op_plus_one);
   std::uint32_t intern(const OpShape& shape);
   /// The parts that an operand touches.
   std::span<PartState> parts_of(const Operand& operand);
@@ -115,9 +123,11 @@ class Recorder {
   std::array<Arena, kPurposes> arenas_;
   std::vector<BufferState> states_;                                     // by buffer
   std::vector<PartState> parts_;
+  std::vector<std::uint32_t> spare_parts_;                              // slots of released buffers of one part
+  bool keeps_operands_;
   std::array<std::uint32_t, kStreams> tail_{};                          // last op of each stream, plus one
   std::array<std::array<std::uint32_t, kStreams>, kStreams> known_{};   // known_[s][t]: ops of t that s is ordered after
-  std::array<std::array<std::uint32_t, kStreams>, kStreams> pending_{}; // waits the next op of s must take
+  std::array<LastUses, kStreams> pending_{};                            // waits the next op of s must take
   std::vector<std::uint32_t> group_sequences_;
   int launch_depth_ = 0;
   bool launch_begun_ = false;  // an op of the launch is recorded

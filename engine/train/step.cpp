@@ -1,10 +1,8 @@
 #include "engine/train/step.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 
+#include "engine/core/parallel.h"
 #include "engine/train/bucket_uses.h"
 #include "engine/train/transport.h"
 
@@ -20,10 +18,11 @@ class StepRecorder {
  public:
   /// With `trace` the parameters stay whole and their use order goes there; without, `order` is what an earlier trace found.
   StepRecorder(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
-               const Faults& faults, const Program* like, const UseOrder& order, UseOrder* trace = nullptr)
+               const Faults& faults, RecordedDetail detail, const Program* like, const UseOrder& order,
+               UseOrder* trace = nullptr)
       : times_(times),
         grid_(config.layout),
-        recorder_(rank, term_names(), like),
+        recorder_(rank, term_names(), detail, like),
         context_(config.model, config.layout, config.stack, grid_, recorder_, rank, faults) {
     allocate_inputs();
     for (std::int64_t chunk = 0; chunk < config.layout.vpp; ++chunk) {
@@ -227,43 +226,29 @@ StepBindings StepRecorder::bindings() const {
 }
 
 RecordedStep record_rank(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
-                         const Faults& faults, const Program* like) {
+                         const Faults& faults, RecordedDetail detail = RecordedDetail::whole, const Program* like = nullptr) {
   UseOrder order;
-  if (config.layout.zero_stage == 3) StepRecorder(config, rank, times, optimizer, faults, like, {}, &order).record();
-  return StepRecorder(config, rank, times, optimizer, faults, like, order).record();
+  if (config.layout.zero_stage == 3) {
+    StepRecorder(config, rank, times, optimizer, faults, RecordedDetail::without_operands, like, {}, &order).record();
+  }
+  return StepRecorder(config, rank, times, optimizer, faults, detail, like, order).record();
 }
 
 }  // namespace
 
 RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerConfig& optimizer, const Faults& faults) {
-  return record_rank(config, rank, times_of(config.layout), optimizer, faults, nullptr);
+  return record_rank(config, rank, times_of(config.layout), optimizer, faults);
 }
 
 std::vector<Program> record_programs(const TrainConfig& config, const std::vector<int>& ranks, int threads,
-                                     const OptimizerConfig& optimizer, const Faults& faults) {
+                                     RecordedDetail detail, const Faults& faults) {
   const ScheduleTimes times = times_of(config.layout);
   std::vector<Program> programs(ranks.size());
-  std::vector<std::exception_ptr> failures(ranks.size());
   if (ranks.empty()) return programs;
-  programs[0] = record_rank(config, ranks[0], times, optimizer, faults, nullptr).program;
-  std::atomic<std::size_t> next = 1;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < ranks.size(); i = next++) {
-      try {
-        programs[i] = record_rank(config, ranks[i], times, optimizer, faults, &programs[0]).program;
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads && static_cast<std::size_t>(i) < ranks.size(); ++i) helpers.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  programs[0] = record_rank(config, ranks[0], times, {}, faults, detail).program;
+  for_each_index(ranks.size() - 1, threads, [&](std::size_t i) {
+    programs[i + 1] = record_rank(config, ranks[i + 1], times, {}, faults, detail, &programs[0]).program;
+  });
   return programs;
 }
 

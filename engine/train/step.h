@@ -44,6 +44,6 @@ RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerCon
 
 /// The same Programs for several ranks at once, on `threads` threads: ranks share what the schedule says of all of them.
 std::vector<Program> record_programs(const TrainConfig& config, const std::vector<int>& ranks, int threads,
-                                     const OptimizerConfig& optimizer = {}, const Faults& faults = {});
+                                     RecordedDetail detail = RecordedDetail::whole, const Faults& faults = {});
 
 }  // namespace benchsuite

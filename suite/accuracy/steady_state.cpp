@@ -54,9 +54,9 @@ struct Recorded {
 
 Recorded record_stages(const TrainConfig& config, const RankGrid& grid) {
   Recorded recorded;
-  for (int stage = 0; stage < config.layout.pp; ++stage) {
-    recorded.programs.push_back(record_step(config, grid.rank_at({.dp = 0, .pp = stage})).program);
-  }
+  std::vector<int> ranks;
+  for (int stage = 0; stage < config.layout.pp; ++stage) ranks.push_back(grid.rank_at({.dp = 0, .pp = stage}));
+  recorded.programs = record_programs(config, ranks, 1, RecordedDetail::without_operands);
   for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
   for (int rank = 0; rank < grid.world(); ++rank) {
     recorded.world.role_of_rank.push_back(grid.coordinates(rank).pp);
@@ -93,10 +93,10 @@ Sample take(const TrainConfig& config, const HardwareProfile& hardware, const St
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement, host_of(config.stack, hardware));
   const CostSource source = source_of(costs);
-  if (const std::string reason = why_not_collapsible(recorded.world, source); !reason.empty()) {
-    throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + reason);
-  }
-  const ReplayResult replayed = replay(price(recorded.world, source));
+  std::string why_not;
+  const std::optional<PricedWorld> priced = price(recorded.world, source, why_not);
+  if (!priced) throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + why_not);
+  const ReplayResult replayed = replay(*priced);
   sample.step = static_cast<double>(replayed.step) * kSecondsPerPicosecond;
   for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
     Picoseconds compute = 0;

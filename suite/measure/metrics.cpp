@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "suite/measure/gantt.h"
 #include "suite/measure/launches.h"
 
@@ -320,7 +321,8 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
   return metrics;
 }
 
-std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result) {
+std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result,
+                                       int threads) {
   const std::size_t roles = world.programs.size();
   CHECK(replayed.timelines.size() == roles) << replayed.timelines.size() << " timelines of " << roles << " roles";
   std::vector<std::int64_t> ranks(roles, 0);
@@ -334,20 +336,25 @@ std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& r
   result.mean_breakdown = {};
   result.ranks_in_breakdown = static_cast<std::int64_t>(world.role_of_rank.size());
   result.ops = 0;
+  std::vector<RankMetrics> measured(roles);
+  for_each_index(roles, threads, [&](std::size_t role) {
+    RankMetrics& metrics = measured[role] = measure_rank(*world.programs[role], replayed.timelines[role], replayed.step);
+    metrics.spans = simplify(metrics.spans, replayed.step);  // full detail of all ranks at once would fill the memory
+  });
   double busy = 0;
   std::vector<RoleMetrics> kept;
   std::vector<KindTotal> sums = empty_totals();
   std::vector<double> exposed(sums.size()), hidden(sums.size());
   for (std::size_t role = 0; role < roles; ++role) {
     const Program& program = *world.programs[role];
-    RankMetrics metrics = measure_rank(program, replayed.timelines[role], replayed.step);
+    RankMetrics& metrics = measured[role];
     const auto weight = static_cast<double>(ranks[role]);
     StageResult& stage = result.stages[role];
     stage.stage = static_cast<int>(role);
     stage.representative_rank = program.rank;
     stage.breakdown = metrics.breakdown;
     stage.gpu_busy = replayed.step > 0 ? static_cast<double>(metrics.busy) / static_cast<double>(replayed.step) : 0;
-    stage.gantt = simplify(metrics.spans, replayed.step);
+    stage.gantt = std::move(metrics.spans);
     stage.peak_in_flight = metrics.peak_in_flight;
     result.ops += static_cast<std::int64_t>(program.ops.size());
     busy += stage.gpu_busy * weight;

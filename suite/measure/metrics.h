@@ -65,8 +65,9 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
 /// representative_rank; other fields of stages that are there already are kept), communication, mean_breakdown,
 /// ranks_in_breakdown, gpu_busy, bubble_share, bubble_over_ideal (of the passes), recompute_s and ops. Means weigh every rank alike.
 /// Kinds of communication that are in `result` already keep their place and expected_bytes; new ones follow.
-/// Returns what only the caller can use, by role.
-std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result);
+/// Returns what only the caller can use, by role. Roles are measured on `threads` threads.
+std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result,
+                                       int threads = 1);
 
 /// Whether `kind` names a kind of communication, e.g. "tensor all_gather (recomputed)".
 bool is_communication_kind(const std::string& kind);

@@ -2,9 +2,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <thread>
 
-#include "engine/device/sim/replay.h"
+#include "engine/device/sim/priced_world.h"
 #include "engine/model/flops.h"
 #include "engine/model/formulas.h"
 #include "engine/parallel/schedule.h"
@@ -19,10 +20,11 @@ namespace benchsuite {
 
 namespace {
 
-/// Programs and the World they form. Programs live as long as this.
+/// Programs, the World they form, and what that costs. Programs live as long as this.
 struct RecordedWorld {
   std::vector<Program> programs;
   World world;
+  PricedWorld priced;
 };
 
 void stop_if_cancelled(const SimulateOptions& options) {
@@ -30,11 +32,11 @@ void stop_if_cancelled(const SimulateOptions& options) {
 }
 
 /// Several only where it pays: cases run on threads of their own.
-int recording_threads(const TrainConfig& config, const std::vector<int>& ranks) {
+int threads_for(const TrainConfig& config, std::size_t roles) {
   constexpr std::int64_t kManyLayerPasses = 10'000;  // about 40 ops each
   const Layout& layout = config.layout;
   const std::int64_t passes =
-      static_cast<std::int64_t>(ranks.size()) * div_ceil(config.model.layers, layout.pp) * layout.micro_batches();
+      static_cast<std::int64_t>(roles) * div_ceil(config.model.layers, layout.pp) * layout.micro_batches();
   return passes < kManyLayerPasses ? 1 : static_cast<int>(std::thread::hardware_concurrency());
 }
 
@@ -42,7 +44,8 @@ RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ra
   const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
   RecordedWorld recorded;
   stop_if_cancelled(options);
-  recorded.programs = record_programs(config, ranks, recording_threads(config, ranks), {}, faults);
+  recorded.programs = record_programs(config, ranks, threads_for(config, ranks.size()),
+                                      options.verify ? RecordedDetail::whole : RecordedDetail::without_operands, faults);
   for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
   return recorded;
 }
@@ -71,9 +74,14 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
     collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp * cp + at.cp : 0));
     all.push_back(rank);
   }
-  if (why_not_collapsible(collapsed.world, costs).empty()) return collapsed;
+  std::string why_not;
+  if (std::optional<PricedWorld> priced = price(collapsed.world, source_of(costs), why_not)) {
+    collapsed.priced = std::move(*priced);
+    return collapsed;
+  }
   RecordedWorld whole = record_ranks(config, all, options);
   whole.world = whole_world(whole.world.programs);
+  whole.priced = price(whole.world, source_of(costs));
   return whole;
 }
 
@@ -181,21 +189,34 @@ void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, Vari
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// Keeps one StageResult per pipeline stage (its first tensor and data rank) and adds the memory of that rank.
+/// Whether this rank shows its pipeline stage: the first tensor, context and data rank.
+bool shows_stage(const Coordinates& at) { return at.tp == 0 && at.cp == 0 && at.dp == 0; }
+
+/// Memory of the rank that shows each stage.
+std::vector<MeasuredMemory> memory_of_stages(const TrainConfig& config, const std::vector<Program>& programs) {
+  const RankGrid grid(config.layout);
+  std::vector<MeasuredMemory> memory(static_cast<std::size_t>(config.layout.pp));
+  for (const Program& program : programs) {
+    const Coordinates at = grid.coordinates(program.rank);
+    if (shows_stage(at)) memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program);
+  }
+  return memory;
+}
+
+/// Keeps one StageResult per pipeline stage and adds its memory.
 void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, const RecordedWorld& recorded,
-                 VariantResult& result) {
+                 std::vector<MeasuredMemory> memory, VariantResult& result) {
   const RankGrid grid(config.layout);
   std::vector<StageResult> stages;
   double reserved = 0;
   for (std::size_t role = 0; role < recorded.programs.size(); ++role) {
-    const Program& program = recorded.programs[role];
-    const Coordinates at = grid.coordinates(program.rank);
-    if (at.tp != 0 || at.cp != 0 || at.dp != 0) continue;
+    const Coordinates at = grid.coordinates(recorded.programs[role].rank);
+    if (!shows_stage(at)) continue;
     StageResult& stage = stages.emplace_back(std::move(result.stages[role]));
     stage.stage = at.pp;
-    MeasuredMemory memory = measure_memory(config, at.pp, program);
-    stage.memory = std::move(memory.stage);
-    reserved = std::max(reserved, memory.reserved_bytes);
+    MeasuredMemory& own = memory[static_cast<std::size_t>(at.pp)];
+    stage.memory = std::move(own.stage);
+    reserved = std::max(reserved, own.reserved_bytes);
     result.peak_memory_gib = std::max(result.peak_memory_gib, stage.memory.peak_bytes / kGiB);
   }
   result.stages = std::move(stages);
@@ -226,19 +247,23 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
     CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);
   }
   stop_if_cancelled(options);
-  const ReplayResult replayed = replay(recorded.world, costs);
+  const int threads = threads_for(config, recorded.programs.size());
+  std::future<std::vector<MeasuredMemory>> memory =  // the replay is one thread's work
+      std::async(threads > 1 ? std::launch::async : std::launch::deferred,
+                 [&] { return memory_of_stages(config, recorded.programs); });
+  const ReplayResult replayed = replay(recorded.priced);
   stop_if_cancelled(options);
 
   VariantResult result;
   std::vector<std::vector<SentBytes>> expected;
   for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) expected.push_back(expected_of_stage(config, stage));
   result.communication = expected_communication(expected);
-  const std::vector<RoleMetrics> roles = apply_metrics(recorded.world, replayed, result);
+  const std::vector<RoleMetrics> roles = apply_metrics(recorded.world, replayed, result, threads);
   const std::vector<std::int64_t> stages = stages_of(config.layout, recorded.world);
   fill_rates(config, hardware, result);
   result.bubble_parts =
       bubble_parts(schedule_shape(config.layout), roles, stages, result.bubble_share * result.iteration_s);
-  fill_stages(config, hardware, recorded, result);
+  fill_stages(config, hardware, recorded, memory.get(), result);
   for (StageResult& stage : result.stages) {
     stage.sent = sent_by_stage(expected[static_cast<std::size_t>(stage.stage)], roles, stages, stage.stage);
   }

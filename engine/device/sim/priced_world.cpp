@@ -78,11 +78,19 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
     CHECK(wait < program.ops.size()) << "an op of rank " << program.rank << " waits for op " << wait << " of "
                                      << program.ops.size();
   }
+  result.work_before.resize(program.groups.size());
+  std::vector<Picoseconds> work(program.ops.size());  // compute that has ended when an op of any stream starts
   std::array<OpId, kStreams> last;
   last.fill(kNone);
   for (OpId id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
     const auto stream = static_cast<std::size_t>(op.stream);
+    const auto ended_with = [&](OpId other) {
+      const Op& before = program.ops[other];
+      if (is_communication(before.kind)) return work[other];
+      return work[other] + result.compute[before.shape * kSites + static_cast<std::size_t>(before.site)].duration;
+    };
+    if (last[stream] != kNone) work[id] = ended_with(last[stream]);
     (last[stream] == kNone ? result.first_on_stream[stream] : result.next_on_stream[last[stream]]) = id;
     last[stream] = id;
     result.next_on_stream[id] = kNone;
@@ -104,7 +112,9 @@ PricedRole price_role(const Program& program, int role, const CostSource& costs,
       }
       continue;
     }
+    for (const OpId wait : program.waits_of(op)) work[id] = std::max(work[id], wait < id ? ended_with(wait) : 0);
     CHECK(op.group < program.groups.size()) << "op " << id << " of rank " << program.rank << " has no group";
+    result.work_before[op.group].push_back(work[id]);
     std::int32_t& transfer = result.transfer_of[op.group * shapes + op.shape];
     if (transfer >= 0) {
       CHECK(stream_of[op.group] == op.stream)
@@ -178,7 +188,9 @@ std::string add_loads(const World& world, const CostSource& costs, PricedWorld& 
   return classes.reason;
 }
 
-PricedWorld price_or_say_why(const World& world, const CostSource& costs, std::string& reason) {
+}  // namespace
+
+std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not) {
   PricedWorld priced;
   CHECK(!world.programs.empty()) << "an empty world";
   members_of(world);  // checks the roles
@@ -186,23 +198,22 @@ PricedWorld price_or_say_why(const World& world, const CostSource& costs, std::s
   for (std::size_t role = 0; role < world.programs.size(); ++role) {
     priced.roles.push_back(price_role(*world.programs[role], static_cast<int>(role), costs, table, priced));
   }
-  reason = add_loads(world, costs, priced);
+  why_not = add_loads(world, costs, priced);
+  if (!why_not.empty()) return std::nullopt;
   return priced;
 }
 
-}  // namespace
-
 PricedWorld price(const World& world, const CostSource& costs) {
-  std::string reason;
-  PricedWorld priced = price_or_say_why(world, costs, reason);
-  CHECK(reason.empty()) << reason;
-  return priced;
+  std::string why_not;
+  std::optional<PricedWorld> priced = price(world, costs, why_not);
+  CHECK(priced) << why_not;
+  return std::move(*priced);
 }
 
 std::string why_not_collapsible(const World& world, const CostSource& costs) {
-  std::string reason;
-  price_or_say_why(world, costs, reason);
-  return reason;
+  std::string why_not;
+  price(world, costs, why_not);
+  return why_not;
 }
 
 }  // namespace benchsuite

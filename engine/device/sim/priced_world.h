@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ struct PricedRole {
   std::vector<OpId> next_on_stream;     ///< by op; kNone at the end of a stream
   std::array<OpId, kStreams> first_on_stream{};
   std::vector<Picoseconds> launched_at;  ///< by op; empty where launching costs nothing
+  /// [local group][operation of the group]: compute, alone on the machine, that has ended before the role can arrive.
+  std::vector<std::vector<Picoseconds>> work_before;
 };
 
 struct PricedWorld {
@@ -72,9 +75,17 @@ struct PricedWorld {
 /// Throws Error (internal) when a collapsed world is not equivalent to the whole one, or when a Program breaks the
 /// rules the replay relies on: compute ops on the compute stream, communication elsewhere, one stream per group.
 PricedWorld price(const World& world, const CostSource& costs);
+/// The same, but a collapsed world that is not equivalent gives the reason (replay.h, why_not_collapsible) and nothing to replay.
+std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not);
 
 /// replay.h, on any source of costs.
 std::string why_not_collapsible(const World& world, const CostSource& costs);
-ReplayResult replay(const PricedWorld& world);
+
+/// In which order a replay takes events; results are the same, bit for bit.
+enum class ReplayOrder : std::uint8_t {
+  by_role,  ///< a role goes on alone as long as nothing others do can reach it (replay.cpp)
+  by_time   ///< all roles by time, event by event: the definition, for tests
+};
+ReplayResult replay(const PricedWorld& world, ReplayOrder order = ReplayOrder::by_role);
 
 }  // namespace benchsuite

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct RoleState {
   std::uint32_t blocked = 0;
   std::uint32_t unlaunched = 0;  // streams whose `end` is the instant the host launches their head
   bool touched = false, unsettled = false;
+  bool parked = false;  // an arrival that others see stands in `unlaunched` until all clocks have come there
 
   // The running compute op; nullptr when there is none.
   const ComputeCost* running = nullptr;
@@ -59,11 +61,62 @@ struct RoleState {
   std::int64_t held_sms = 0, moved_memory = 0;
   std::int64_t demand = kWhole;           // on the more wanted of the two, compute included, at least all of it
   std::vector<std::uint32_t> transfers;   // flows in progress
+
+  Picoseconds done = 0;             // compute that has ended, each op as long as it is alone
+  std::vector<std::uint32_t> open;  // shared flows at which it has arrived
 };
+
+inline Picoseconds first_end(const RoleState& role) {
+  Picoseconds first = role.end[0];
+  for (std::size_t stream = 1; stream < kStreams; ++stream) first = std::min(first, role.end[stream]);
+  return first;
+}
+
+inline OpId first_open_wait(const RoleState& role, const Op& op) {
+  for (const OpId *wait = role.waits + op.first_wait, *end = wait + op.wait_count; wait != end; ++wait) {
+    if (role.spans[*wait].end < 0) return *wait;
+  }
+  return kNone;
+}
+
+/// Whether a stream of the role waits for its op `id`.
+inline bool waits_for(const RoleState& role, OpId id) {
+  for (std::uint32_t mask = role.blocked; mask != 0; mask &= mask - 1) {
+    if (role.blocked_on[static_cast<std::size_t>(std::countr_zero(mask))] == id) return true;
+  }
+  return false;
+}
+
+inline void start_running(RoleState& role, const ComputeCost& cost) {
+  role.running = &cost;
+  role.remaining = cost.duration * kFullRate;
+  role.rate = 0;
+}
+
+/// What a role's compute op and communication ask of its SMs and memory, and the compute op's pace under that.
+struct Demand {
+  std::int64_t most = kWhole;  // of the more wanted resource, at least all of it
+  std::int64_t rate = 0;
+};
+
+inline Demand demand_of(const RoleState& role) {
+  std::int64_t sms = role.held_sms, memory = role.moved_memory, rate = 0;
+  if (role.running) {
+    sms += role.running->sm_permille;
+    memory += role.running->memory_permille;
+    std::int64_t wanted = kWhole;
+    if (role.running->sm_permille > 0) wanted = std::max(wanted, sms);
+    if (role.running->memory_permille > 0) wanted = std::max(wanted, memory);
+    rate = wanted == kWhole ? kFullRate : std::max<std::int64_t>(1, kFullRate * kWhole / wanted);
+  }
+  return {std::max({kWhole, sms, memory}), rate};
+}
 
 /// One group has at most one operation open: a member posts the next only when the last has ended.
 struct FlowState {
   const PricedGroup* group = nullptr;
+  bool shared = false;                // with other roles, or on links that others may load
+  std::vector<std::uint32_t> local;   // by member: the group's index in the role's Program
   std::vector<std::uint8_t> streams;  // by member, valid once it has arrived
   std::vector<char> here;             // by member
   std::size_t arrived = 0;

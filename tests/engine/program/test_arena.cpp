@@ -12,7 +12,7 @@ namespace {
 
 LastUses used_by(StreamKind stream, std::uint32_t op_plus_one) {
   LastUses uses{};
-  uses[static_cast<int>(stream)] = op_plus_one;
+  uses.note(stream, op_plus_one);
   return uses;
 }
 
@@ -63,11 +63,11 @@ TEST(Arena, ARangeRemembersTheLastUsesOfAllItsParts) {
   arena.free(a, used_by(StreamKind::compute, 5));
   arena.free(b, used_by(StreamKind::tensor, 9));
   const auto both = arena.allocate(2048);
-  EXPECT_EQ(arena.last_uses_of(both)[static_cast<int>(StreamKind::compute)], 5u);
-  EXPECT_EQ(arena.last_uses_of(both)[static_cast<int>(StreamKind::tensor)], 9u);
+  EXPECT_EQ(arena.last_uses_of(both)[StreamKind::compute], 5u);
+  EXPECT_EQ(arena.last_uses_of(both)[StreamKind::tensor], 9u);
   arena.free(both, used_by(StreamKind::data, 12));
   const auto part = arena.allocate(512), rest = arena.allocate(1536);
-  for (const auto block : {part, rest}) EXPECT_EQ(arena.last_uses_of(block)[static_cast<int>(StreamKind::data)], 12u);
+  for (const auto block : {part, rest}) EXPECT_EQ(arena.last_uses_of(block)[StreamKind::data], 12u);
 }
 
 TEST(Arena, RefusesASecondFree) {

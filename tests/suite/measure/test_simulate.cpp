@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "engine/device/sim/replay.h"
+#include "engine/device/sim/priced_world.h"
 #include "engine/model/formulas.h"
 #include "engine/parallel/schedule.h"
 #include "engine/train/step.h"
@@ -377,6 +377,65 @@ TEST(Simulate, OneRankPerStageStandsForAllRanksToThePicosecond) {
         }
       }
     }
+  }
+}
+
+// What overlaps what decides when roles may go on alone: every kind of overlap, in recorded steps.
+TEST(Simulate, TheOrderOfRolesChangesNoSpan) {
+  for (const int stage : {0, 1, 3}) {
+    for (const bool overlaps : {false, true}) {
+      TrainConfig config = tiny();
+      config.model.hidden = 96, config.model.ffn_hidden = 400;
+      Layout& layout = config.layout;
+      layout.tp = 2;
+      layout.pp = layout.vpp = stage == 3 ? 1 : 2;
+      layout.schedule = stage == 3 ? ScheduleKind::one_f_one_b : ScheduleKind::interleaved;
+      layout.dp = 2;
+      layout.global_batch = 2 * 4 * 2;
+      layout.zero_stage = stage;
+      config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline_interleaved = overlaps;
+      config.stack.overlaps_gradient_reduction = overlaps;
+      const HardwareProfile machine = profile("dgx-a100-80g");
+      const Placement placement = place(layout, 2);
+      HardwareProfile small = machine;
+      small.gpus_per_node = 2;  // pipeline and data cross nodes and share NICs
+      const CostModel costs(small, placement, host_cost(small, false, 0));
+      std::vector<int> ranks;
+      for (int rank = 0; rank < layout.world(); ++rank) ranks.push_back(rank);
+      const std::vector<Program> programs = record_programs(config, ranks, 1, RecordedDetail::without_operands);
+      std::vector<const Program*> pointers;
+      for (const Program& program : programs) pointers.push_back(&program);
+      const PricedWorld world = price(whole_world(pointers), source_of(costs));
+      const ReplayResult by_time = replay(world, ReplayOrder::by_time), by_role = replay(world);
+      for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+        for (std::size_t op = 0; op < programs[rank].ops.size(); ++op) {
+          const Span &a = by_time.timelines[rank].spans[op], &b = by_role.timelines[rank].spans[op];
+          ASSERT_TRUE(a.ready == b.ready && a.start == b.start && a.end == b.end) << "rank " << rank << " op " << op;
+        }
+      }
+    }
+  }
+}
+
+// Operands are for who proves or computes: without them a Program is the same in all else.
+TEST(Simulate, AProgramWithoutOperandsIsTheSameProgram) {
+  TrainConfig config = gpt_13b();
+  const Program whole = record_programs(config, {5}, 1).front();
+  const Program light = record_programs(config, {5}, 1, RecordedDetail::without_operands).front();
+  EXPECT_FALSE(whole.operands.empty());
+  EXPECT_TRUE(light.operands.empty());
+  EXPECT_EQ(whole.waits, light.waits);
+  EXPECT_EQ(whole.shapes, light.shapes);
+  EXPECT_EQ(whole.arena_bytes, light.arena_bytes);
+  ASSERT_EQ(whole.ops.size(), light.ops.size());
+  ASSERT_EQ(whole.buffers.size(), light.buffers.size());
+  for (std::size_t i = 0; i < whole.ops.size(); ++i) {
+    ASSERT_EQ(whole.ops[i].shape, light.ops[i].shape) << i;
+    ASSERT_EQ(whole.ops[i].first_wait, light.ops[i].first_wait) << i;
+  }
+  for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
+    ASSERT_EQ(whole.buffers[i].offset, light.buffers[i].offset) << i;
+    ASSERT_EQ(whole.buffers[i].free_at, light.buffers[i].free_at) << i;
   }
 }
 
