@@ -1,6 +1,8 @@
 // The spans of a step in a few bytes each. Passes repeat: coded as (category, length, change of micro-batch, change of
-// chunk), a step of thousands of spans has some hundred different ones.
+// chunk), a step of thousands of spans has some hundred different ones, a byte or two each. The lanes' bytes, one lane behind the
+// other, repeat as well, from pass to pass and from stage to stage: what was there before is said by its length and distance.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "suite/report/html_parts.h"
@@ -59,6 +61,55 @@ std::vector<Token> tokens_of(const std::vector<GanttSpan>& spans, Picoseconds qu
   return tokens;
 }
 
+void add_number(std::string& bytes, std::size_t value) {
+  for (; value >= 128; value >>= 7) bytes += static_cast<char>((value & 127) | 128);
+  bytes += static_cast<char>(value);
+}
+
+/// LZ77: (count, that many bytes, length, distance) over and over; the end may come after the bytes. Numbers are in base 128, low
+/// digits first, the eighth bit says that more follow.
+std::string without_repeats(const std::string& bytes) {
+  constexpr std::size_t kHashed = 4, kWorthIt = 6, kCandidates = 16, kNoPlace = ~std::size_t{0};
+  std::vector<std::size_t> latest(1 << 15, kNoPlace), earlier(bytes.size(), kNoPlace);
+  const auto slot_of = [&](std::size_t at) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes.data() + at, kHashed);
+    return word * 2654435761u >> 17;
+  };
+  std::string out;
+  std::size_t literals = 0;  // where those not yet written begin
+  const auto flush = [&](std::size_t at) {
+    add_number(out, at - literals);
+    out.append(bytes, literals, at - literals);
+  };
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::size_t length = 0, distance = 0;
+    if (at + kHashed <= bytes.size()) {
+      std::size_t place = latest[slot_of(at)];
+      for (std::size_t i = 0; i < kCandidates && place != kNoPlace; ++i, place = earlier[place]) {
+        std::size_t same = 0;
+        while (at + same < bytes.size() && bytes[place + same] == bytes[at + same]) ++same;
+        if (same > length) length = same, distance = at - place;
+      }
+    }
+    const bool repeats = length >= kWorthIt;
+    if (repeats) {
+      flush(at);
+      add_number(out, length);
+      add_number(out, distance);
+      literals = at + length;
+    }
+    for (const std::size_t end = at + (repeats ? length : 1); at < end; ++at) {
+      if (at + kHashed > bytes.size()) continue;
+      std::size_t& place = latest[slot_of(at)];
+      earlier[at] = place;
+      place = at;
+    }
+  }
+  flush(bytes.size());
+  return out;
+}
+
 std::string base64(const std::string& bytes) {
   constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
@@ -105,9 +156,10 @@ std::string gantt_data(const VariantResult& variant) {
     number.emplace(token, i);
     page.add("{}{},{},{},{}", i ? "," : "", token.category, token.length, token.micro_batch, token.chunk);
   }
-  page.raw("],\"lanes\":[");
+  page.raw("],\"sizes\":[");
+  std::string bytes;
   for (std::size_t lane = 0; lane < coded.size(); ++lane) {
-    std::string bytes;
+    const std::size_t before = bytes.size();
     for (const Token& token : coded[lane]) {
       const auto at = number.find(token);
       if (at == number.end()) continue;
@@ -118,9 +170,10 @@ std::string gantt_data(const VariantResult& variant) {
         bytes += static_cast<char>((at->second - kOneByte) % 256);
       }
     }
-    page.add("{}\"{}\"", lane ? "," : "", base64(bytes));
+    page.add("{}{}", lane ? "," : "", bytes.size() - before);
   }
-  page.raw("]}");
+  page.add("],\"lanes\":\"{}\"", base64(without_repeats(bytes)));
+  page.raw("}");
   return page.take();
 }
 

@@ -12,11 +12,15 @@ const NAMES=['forward','recompute','backward','optimizer','tensor','tensor_recom
 'bubble'],BUBBLE=10,TITLES=['forward','recompute','backward','optimizer','tensor comm','recomputed comm','pipeline comm',
 'data comm','embedding comm','global comm','bubble'];
 const tip=document.getElementById('tip');
-function lane(text,tokens){const bytes=atob(text);let n=0;
-for(let i=0;i<bytes.length;i++,n++)if(bytes.charCodeAt(i)>=224)i++;
+// Literals, then what was there before, over and over (gantt_data.cpp).
+function unpack(text){const b=atob(text),out=[];let i=0;
+const number=()=>{let x=0,shift=0,c;do{c=b.charCodeAt(i++);x+=(c&127)*2**shift;shift+=7}while(c>127);return x};
+while(i<b.length){for(let n=number();n--;)out.push(b.charCodeAt(i++));if(i>=b.length)break;
+let n=number();const d=number();for(;n--;)out.push(out[out.length-d])}return out}
+function lane(bytes,tokens){let n=0;for(let i=0;i<bytes.length;i++,n++)if(bytes[i]>=224)i++;
 const end=new Float64Array(n),kind=new Uint8Array(n),batch=new Int32Array(n),chunk=new Int16Array(n);
 let now=0,b=-1,c=-1;
-for(let i=0,k=0;i<bytes.length;i++,k++){let t=bytes.charCodeAt(i);if(t>=224)t=(t-224)*256+bytes.charCodeAt(++i)+224;t*=4;
+for(let i=0,k=0;i<bytes.length;i++,k++){let t=bytes[i];if(t>=224)t=(t-224)*256+bytes[++i]+224;t*=4;
 now+=tokens[t+1];b+=tokens[t+2];c+=tokens[t+3];end[k]=now;kind[k]=tokens[t];batch[k]=b;chunk[k]=c}
 // A pass: the stay of one micro-batch in a chunk, forward or backward.
 const passes=[];let p=null;
@@ -39,7 +43,8 @@ for(let k=0;k<11;k++){if(owed[k]>1)owed[k]=1;if(owed[k]<-1)owed[k]=-1}}}
 function duration(ps){const u=[[1e12,'s'],[1e9,'ms'],[1e6,'µs'],[1e3,'ns']].find(x=>Math.abs(ps)>=x[0]*0.9995)||[1,'ps'];
 return(ps/u[0]).toPrecision(Math.abs(ps/u[0])>=999.5?4:3)+' '+u[1]}
 function setup(box){const data=JSON.parse(box.dataset.g),total=Math.round(data.step/data.quantum);
-const lanes=data.lanes.map(t=>lane(t,data.tokens)),n=lanes.length;
+const bytes=unpack(data.lanes);let taken=0;
+const lanes=data.sizes.map(size=>lane(bytes.slice(taken,taken+=size),data.tokens)),n=lanes.length;
 const many=lanes.some(l=>l.passes.some(p=>p.chunk>0));
 const high=n<=8?22:n<=16?16:n<=32?12:n<=64?9:5,pitch=high+(high>12?5:high>8?2:1),axis=20,left=58,height=n*pitch+axis+6;
 const bar=document.createElement('div');bar.className='tools';const canvas=document.createElement('canvas');canvas.tabIndex=0;

@@ -1,6 +1,7 @@
 #include "suite/report/result_json.h"
 
 #include <cmath>
+#include <utility>
 
 #include "suite/report/format.h"
 
@@ -54,7 +55,7 @@ Json to_json(const StageMemory& memory) {
   Json purposes = Json::object();
   for (const auto& [purpose, bytes] : memory.by_purpose) purposes[purpose] = number(bytes);
   return {{"peak_bytes", number(memory.peak_bytes)},
-          {"by_purpose_bytes", purposes},
+          {"by_purpose_bytes", std::move(purposes)},
           {"saved_bytes", number(memory.saved_bytes)},
           {"saved_formula_bytes", number_or_none(memory.saved_formula_bytes)},
           {"terms", to_json(memory.terms)},
@@ -79,8 +80,8 @@ Json to_json(const StageResult& stage) {
           {"peak_in_flight", stage.peak_in_flight},
           {"breakdown_ps", by_category(stage.breakdown)},
           {"memory", to_json(stage.memory)},
-          {"sent", sent},
-          {"gantt", gantt}};
+          {"sent", std::move(sent)},
+          {"gantt", std::move(gantt)}};
 }
 
 Json to_json(const CommunicationTime& communication) {
@@ -126,7 +127,7 @@ Json to_json(const VariantResult& v) {
           {"bubble_formula_step", number(v.bubble_formula_step)},
           {"bubble_formula_ideal", number(v.bubble_formula_ideal)},
           {"bubble_over_ideal", number(v.bubble_over_ideal)},
-          {"bubble_parts", bubble},
+          {"bubble_parts", std::move(bubble)},
           {"recompute_s", number(v.recompute_s)},
           {"peak_memory_gib", number(v.peak_memory_gib)},
           {"capacity_gib", number(v.capacity_gib)},
@@ -144,8 +145,8 @@ Json to_json(const VariantResult& v) {
             {"sum_ps", by_category(v.mean_breakdown)},
             {"mean_s", seconds_by_category(v.mean_breakdown,
                                            static_cast<double>(std::max<std::int64_t>(1, v.ranks_in_breakdown)))}}},
-          {"communication", communication},
-          {"stages", stages}};
+          {"communication", std::move(communication)},
+          {"stages", std::move(stages)}};
 }
 
 Json to_json(const Waterfall& waterfall) {
@@ -158,7 +159,7 @@ Json to_json(const Waterfall& waterfall) {
           {"to", waterfall.to},
           {"from_s", number(waterfall.from_s)},
           {"to_s", number(waterfall.to_s)},
-          {"parts", parts},
+          {"parts", std::move(parts)},
           {"one_line", waterfall.one_line}};
 }
 
@@ -190,9 +191,9 @@ Json to_json(const CaseResult& result) {
           {"reason_code", result.reason_code},
           {"reason", result.reason},
           {"elapsed_s", number(result.elapsed_s)},
-          {"checks", checks},
-          {"waterfall", waterfalls},
-          {"variants", variants},
+          {"checks", std::move(checks)},
+          {"waterfall", std::move(waterfalls)},
+          {"variants", std::move(variants)},
           {"method_note", result.method_note}};
 }
 
@@ -254,8 +255,8 @@ Json to_json(const Run& run) {
           {"host", run.host},
           {"environment", run.environment},
           {"exit_code", run.exit_code},
-          {"categories", categories},
-          {"cases", cases}};
+          {"categories", std::move(categories)},
+          {"cases", std::move(cases)}};
 }
 
 std::string result_text(const Run& run) {
