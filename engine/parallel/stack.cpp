@@ -120,6 +120,8 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.optional("workspace_bytes", stack.workspace_bytes);
   reader.optional("segment_bytes", stack.segment_bytes);
 
+  reader.raw("alternatives");  // not of the software that runs: what a published row may leave open (suite/accuracy)
+
   if (stack.bucket_elements < 1) {
     reader.problem("bucket_elements", "must be at least 1", "write the least elements of a gradient bucket");
   }

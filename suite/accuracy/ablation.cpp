@@ -1,6 +1,10 @@
 #include "suite/accuracy/ablation.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "engine/core/parallel.h"
 
 namespace benchsuite {
 
@@ -41,37 +45,52 @@ std::vector<Effect> effects() {
 }  // namespace
 
 std::vector<AblationRow> ablate(const std::vector<PublishedRow>& rows, const std::vector<RowResult>& base, RowJobs& jobs,
-                                const SourceRules& rules, const std::atomic<int>& signal) {
-  std::vector<AblationRow> table;
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> sets;
+                                const SourceRules& rules, int threads, const AccuracyProgress& progress,
+                                const std::atomic<int>& signal) {
+  std::vector<std::size_t> members;
+  std::vector<std::string> sets;
   for (std::size_t i = 0; i < base.size(); ++i) {
-    if (!base[i].error_pct || base[i].kind == RowKind::layer_time) continue;
-    auto found = std::find_if(sets.begin(), sets.end(), [&](const auto& set) { return set.first == base[i].set; });
-    if (found == sets.end()) found = sets.insert(sets.end(), {base[i].set, {}});
-    found->second.push_back(i);
+    if (!base[i].error_pct || base[i].kind == RowKind::layer_time || !rules.target_of(base[i].set)) continue;
+    members.push_back(i);
+    if (std::find(sets.begin(), sets.end(), base[i].set) == sets.end()) sets.push_back(base[i].set);
   }
-  for (const auto& [set, members] : sets) {
-    if (!rules.target_of(set)) continue;
-    std::vector<std::size_t> chosen;
-    const std::size_t count = std::min(members.size(), kAblationRows);
-    for (std::size_t i = 0; i < count; ++i) chosen.push_back(members[i * members.size() / count]);
-    for (const Effect& effect : effects()) {
-      AblationRow line{.effect = effect.name, .set = set};
-      double n = 0;
-      for (const std::size_t i : chosen) {
-        if (signal.load() != 0) throw Error(Error::Kind::run, "the run was interrupted");
-        const RowResult other = jobs.one(rows[i], effect.settings, effect.change.name.empty() ? nullptr : &effect.change);
-        if (!other.error_pct) continue;
-        n += 1;
-        line.base_mean_abs_pct += std::abs(*base[i].error_pct);
-        line.base_bias_pct += *base[i].error_pct;
-        line.mean_abs_pct += std::abs(*other.error_pct);
-        line.bias_pct += *other.error_pct;
-        line.step_change_pct += 100 * (other.predicted->iteration_s / base[i].predicted->iteration_s - 1);
+  struct Change {
+    double error_pct = 0, step_change_pct = 0;
+  };
+  const std::vector<Effect> all = effects();
+  std::vector<std::optional<Change>> changes(members.size() * all.size());  // [member][effect]
+  ProgressCount count(progress, "simulations without an effect", changes.size());
+  for_each_index(changes.size(), threads, [&](std::size_t job) {
+    if (signal.load() != 0) return;
+    const std::size_t i = members[job / all.size()];
+    const Effect& effect = all[job % all.size()];
+    const RowResult other = jobs.one(rows[i], effect.settings, effect.change.name.empty() ? nullptr : &effect.change);
+    if (other.error_pct) {
+      changes[job] = {*other.error_pct, 100 * (other.predicted->iteration_s / base[i].predicted->iteration_s - 1)};
+    }
+    count.tick();
+  });
+  if (signal.load() != 0) throw Error(Error::Kind::run, "the run was interrupted");
+
+  std::vector<AblationRow> table;
+  for (const std::string& set : sets) {
+    for (std::size_t e = 0; e < all.size(); ++e) {
+      AblationRow line{.effect = all[e].name, .set = set};
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        const RowResult& row = base[members[m]];
+        const std::optional<Change>& change = changes[m * all.size() + e];
+        if (row.set != set || !change) continue;
+        ++line.rows;
+        line.base_mean_abs_pct += std::abs(*row.error_pct);
+        line.base_bias_pct += *row.error_pct;
+        line.mean_abs_pct += std::abs(change->error_pct);
+        line.bias_pct += change->error_pct;
+        line.step_change_pct += change->step_change_pct;
       }
-      if (n == 0) continue;
-      line.rows = static_cast<std::size_t>(n);
-      for (double* value : {&line.base_mean_abs_pct, &line.base_bias_pct, &line.mean_abs_pct, &line.bias_pct, &line.step_change_pct}) *value /= n;
+      if (line.rows == 0) continue;
+      for (double* sum : {&line.base_mean_abs_pct, &line.base_bias_pct, &line.mean_abs_pct, &line.bias_pct, &line.step_change_pct}) {
+        *sum /= static_cast<double>(line.rows);
+      }
       table.push_back(line);
     }
   }

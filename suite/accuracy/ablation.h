@@ -5,10 +5,10 @@
 
 namespace benchsuite {
 
-/// At most this many rows of a set, evenly spread, are simulated again for each effect.
-inline constexpr std::size_t kAblationRows = 12;
-
+/// Every row of a set with a target whose time was compared is simulated again for each effect. Throws Error (run) when
+/// `signal` is set meanwhile.
 std::vector<AblationRow> ablate(const std::vector<PublishedRow>& rows, const std::vector<RowResult>& base, RowJobs& jobs,
-                                const SourceRules& rules, const std::atomic<int>& signal);
+                                const SourceRules& rules, int threads, const AccuracyProgress& progress,
+                                const std::atomic<int>& signal);
 
 }  // namespace benchsuite

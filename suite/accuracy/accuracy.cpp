@@ -124,7 +124,7 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
   report.sets = score_by(report.rows, true, rules);
   add_first_scores(root, report.sets);
   for (Score& score : report.sets) add_share_of_draws(report.rows, draws, score);
-  if (options.ablate) report.ablation = ablate(rows, report.rows, jobs, rules, signal);
+  if (options.ablate) report.ablation = ablate(rows, report.rows, jobs, rules, options.threads, progress, signal);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;
 }

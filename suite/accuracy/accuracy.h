@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "suite/accuracy/map_row.h"
+#include "suite/accuracy/progress.h"
 #include "suite/accuracy/steady_state.h"
 
 namespace benchsuite {
@@ -99,9 +100,6 @@ struct AccuracyOptions {
   bool ablate = false;
   int threads = 2;
 };
-
-/// Called with the number of finished rows and of all.
-using AccuracyProgress = std::function<void(std::size_t, std::size_t)>;
 
 /// Throws Error (config) for a file that isn't there or is no table of rows, (run) when `signal` is set while it runs.
 AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgress& progress,

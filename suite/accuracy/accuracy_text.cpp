@@ -17,12 +17,13 @@ std::string share(const std::optional<double>& value) { return value ? fmt::form
 
 std::string scores_text(const std::vector<Score>& scores, const char* title) {
   TextTable table({{title, TextTable::left, 44}, {"rows"}, {"used"}, {"mean"}, {"max"}, {"bias"}, {"target"}, {"rank"},
-                   {"cover"}, {"config"}, {"OOM ok"}});
+                   {"cover"}, {"width"}, {"draws ok"}, {"config"}, {"OOM ok"}});
   for (const Score& score : scores) {
     const auto of = [&](double value) { return score.compared > 0 ? percent(value) : std::string("–"); };
     table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
                of(score.max_abs_pct), of(score.bias_pct), percent(score.target_mean_pct, 0),
-               percent(score.rank_correlation, 2), share(score.interval_coverage), of(score.configuration_mean_abs_pct),
+               percent(score.rank_correlation, 2), share(score.interval_coverage), percent(score.interval_half_width_pct),
+               share(score.share_of_draws), of(score.configuration_mean_abs_pct),
                score.memory_rows > 0 ? share(score.memory_right) : std::string("–")});
   }
   return table.text(2, [](std::string_view header) { return std::string(header); });
@@ -63,7 +64,8 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
   if (rows) text += rows_text(report) + "\n";
   text += scores_text(report.sets, "set") + "\n";
   text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
-          "  equal model, sequence and GPUs; cover: published times inside their interval; config: mean over configurations\n\n";
+          "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width;\n"
+          "  draws ok: share of the ensemble's draws whose mean error meets the target; config: mean over configurations\n\n";
   std::size_t unmapped = 0;
   TextTable reasons({{"rows"}, {"not mapped because", TextTable::left, 100}});
   for (const UnmappedReason& reason : unmapped_reasons(report)) {

@@ -29,32 +29,6 @@ void for_each_range(Node& json, const std::string& path, const Visit& visit) {
   }
 }
 
-/// What the busiest stage's device and host take on one profile.
-struct Bounds {
-  double passes = 0;  ///< compute of forward, recompute and backward
-  double ends = 0;    ///< of the rest
-  double host = 0;
-};
-
-Bounds bounds_of(const StepEstimate& estimate, const TrainConfig& config, const HardwareProfile& hardware) {
-  // Prices of compute ops don't depend on the placement: one node is enough.
-  Layout one = config.layout;
-  one.tp = one.pp = one.dp = one.cp = 1;
-  const Placement placement = place(one, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement, {});
-  Bounds bounds;
-  double ops = 0;
-  for (const LedgerEntry& entry : estimate.ledger) {
-    const double seconds =
-        entry.count * static_cast<double>(costs.compute(entry.shape, entry.site)) * kSecondsPerPicosecond;
-    const bool pass = entry.phase == Phase::forward || entry.phase == Phase::recompute || entry.phase == Phase::backward;
-    (pass ? bounds.passes : bounds.ends) += seconds;
-    ops += entry.count * launches_of(entry.shape);
-  }
-  bounds.host = ops * (config.stack.cuda_graphs ? hardware.host_graph_s : hardware.host_eager_s);
-  return bounds;
-}
-
 }  // namespace
 
 std::vector<RangedConstant> ranged_constants(const HardwareProfile& hardware) {
@@ -87,25 +61,55 @@ std::shared_ptr<const HardwareProfile> drawn_profile(const HardwareProfile& hard
   return drawn;
 }
 
-double repriced_step(const StepEstimate& estimate, const TrainConfig& config, const HardwareProfile& base,
-                     const HardwareProfile& drawn) {
-  const Layout& layout = config.layout;
-  const Bounds before = bounds_of(estimate, config, base), after = bounds_of(estimate, config, drawn);
+std::vector<Setting> drawn_settings(const std::vector<UnstatedSetting>& settings, const std::string& set, std::uint64_t seed,
+                                    int draw, int attempt) {
+  std::vector<Setting> drawn;
+  for (const UnstatedSetting& setting : settings) {
+    const double u = uniform_by(seed, draw, set + " " + setting.key + " " + std::to_string(attempt));
+    const auto count = static_cast<double>(setting.values.size());
+    drawn.push_back({setting.key, setting.values[std::min(setting.values.size() - 1, static_cast<std::size_t>(u * count))]});
+  }
+  return drawn;
+}
+
+Repricer::Repricer(const StepEstimate& estimate, const TrainConfig& config, const HardwareProfile& base)
+    : estimate_(estimate), config_(config) {
+  for (const Category category : {Category::tensor, Category::tensor_recompute, Category::pipeline, Category::data,
+                                  Category::embedding, Category::global}) {
+    exposed_ += estimate.seconds[static_cast<std::size_t>(category)];
+  }
+  reference_ = seconds_of(bounds_on(base));
+}
+
+StepBounds Repricer::bounds_on(const HardwareProfile& hardware) const {
+  // Prices of compute ops don't depend on the placement: one node is enough.
+  Layout one = config_.layout;
+  one.tp = one.pp = one.dp = one.cp = 1;
+  const Placement placement = place(one, hardware.gpus_per_node);
+  const CostModel costs(hardware, placement, {});
+  StepBounds bounds;
+  double ops = 0;
+  for (const LedgerEntry& entry : estimate_.ledger) {
+    const double seconds =
+        entry.count * static_cast<double>(costs.compute(entry.shape, entry.site)) * kSecondsPerPicosecond;
+    const bool pass = entry.phase == Phase::forward || entry.phase == Phase::recompute || entry.phase == Phase::backward;
+    (pass ? bounds.passes : bounds.ends) += seconds;
+    ops += entry.count * launches_of(entry.shape);
+  }
+  bounds.host = ops * (config_.stack.cuda_graphs ? hardware.host_graph_s : hardware.host_eager_s);
+  return bounds;
+}
+
+double Repricer::seconds_of(const StepBounds& bounds) const {
+  const Layout& layout = config_.layout;
   const auto slots = static_cast<double>(layout.micro_batches() * layout.vpp);
   const double stretch = (slots + static_cast<double>(layout.pp - 1)) / slots;
-  const auto exposed = [&] {
-    double seconds = 0;
-    for (const Category category : {Category::tensor, Category::tensor_recompute, Category::pipeline, Category::data,
-                                    Category::embedding, Category::global}) {
-      seconds += estimate.seconds[static_cast<std::size_t>(category)];
-    }
-    return seconds;
-  }();
-  const auto step = [&](const Bounds& bounds) {
-    return std::max((bounds.passes + exposed) * stretch + bounds.ends, bounds.host * stretch);
-  };
-  const double reference = step(before);
-  return reference > 0 ? estimate.iteration_s * step(after) / reference : estimate.iteration_s;
+  return std::max((bounds.passes + exposed_) * stretch + bounds.ends, bounds.host * stretch);
+}
+
+double Repricer::step(const HardwareProfile& drawn) const {
+  if (reference_ <= 0) return estimate_.iteration_s;
+  return estimate_.iteration_s * seconds_of(bounds_on(drawn)) / reference_;
 }
 
 }  // namespace benchsuite

@@ -299,18 +299,48 @@ void apply_to_stack(const std::vector<Setting>& settings, Stack& stack) {
   if (!problems.empty()) throw Error(std::move(problems));
 }
 
+/// Whether a setting can matter to a layout: what only ranks of a kind do needs several of them.
+bool matters(const std::string& key, const Layout& layout) {
+  static constexpr const char* kTensor[] = {"layout.sequence_parallel", "stack.overlaps_tensor_backward",
+                                            "stack.overlaps_tensor_gemms"};
+  static constexpr const char* kPipeline[] = {"layout.vpp", "stack.overlaps_pipeline", "stack.overlaps_pipeline_interleaved",
+                                              "stack.scatters_pipeline_activations"};
+  static constexpr const char* kData[] = {"layout.zero_stage", "stack.overlaps_gradient_reduction",
+                                          "stack.overlaps_parameter_gather"};
+  const auto in = [&](const auto& keys) { return std::find(std::begin(keys), std::end(keys), key) != std::end(keys); };
+  return !(in(kTensor) && layout.tp == 1) && !(in(kPipeline) && layout.pp == 1) && !(in(kData) && layout.dp * layout.cp == 1);
+}
+
+/// What neither the row nor its source says: the stack's alternatives, then the rule's own.
+std::vector<UnstatedSetting> unstated_settings(const PublishedRow& row, const SourceRule& rule,
+                                               const std::vector<UnstatedSetting>& alternatives, const Layout& layout) {
+  std::vector<UnstatedSetting> settings;
+  const auto add = [&](const UnstatedSetting& setting) {
+    if (row_value(row, setting.key).is_null() && matters(setting.key, layout)) settings.push_back(setting);
+  };
+  for (const UnstatedSetting& setting : alternatives) {
+    const bool own = std::any_of(rule.unstated.begin(), rule.unstated.end(), [&](const auto& o) { return o.key == setting.key; });
+    const bool stated = std::find(rule.stated.begin(), rule.stated.end(), setting.key) != rule.stated.end();
+    if (!own && !stated) add(setting);
+  }
+  for (const UnstatedSetting& setting : rule.unstated) add(setting);
+  return settings;
+}
+
 }  // namespace
 
-const Stack& StackShelf::get(const std::string& name) {
-  for (const auto& [known, stack] : known_) {
-    if (known == name) return stack;
-  }
+const StackShelf::Entry& StackShelf::get(const std::string& name) {
+  if (const auto known = known_.find(name); known != known_.end()) return known->second;
   std::vector<Violation> problems;
   const std::string file = root_.locate(DataKind::stack, name, "", "stack", problems);
   if (!problems.empty()) throw Error(std::move(problems));
-  Stack stack = read_stack(parse_json_file(file), file, "", problems);
+  const Json json = parse_json_file(file);
+  Entry entry{read_stack(json, file, "", problems), {}};
+  if (json.contains("alternatives")) {
+    entry.alternatives = read_unstated_settings(json["alternatives"], file, "alternatives", problems);
+  }
   if (!problems.empty()) throw Error(std::move(problems));
-  return known_.emplace_back(name, std::move(stack)).second;
+  return known_.emplace(name, std::move(entry)).first->second;
 }
 
 MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf& stacks, const DataRoot& root,
@@ -329,7 +359,8 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     mapper.model();
     mapper.layout();
     out.stack = rule->stack;
-    out.config.stack = stacks.get(rule->stack);
+    const StackShelf::Entry& stack = stacks.get(rule->stack);
+    out.config.stack = stack.stack;
     mapper.kernels();
     apply_to_stack(settings, out.config.stack);
     std::string reason;
@@ -351,9 +382,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
       const Violation& first = problems.front();
       throw Unmapped{first.key + " = " + first.value + ": " + first.problem};
     }
-    for (const UnstatedSetting& unstated : rule->unstated) {
-      if (row_value(row, unstated.key).is_null()) out.unstated.push_back(unstated);
-    }
+    out.unstated = unstated_settings(row, *rule, stack.alternatives, out.config.layout);
     out.mapped = true;
   } catch (const Unmapped& why) {
     out.reason = why.reason;

@@ -4,6 +4,7 @@
 // bf16 (same bytes, same tensor-core rate). Where the engine lacks what a row did, the row stays unmapped with the reason.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,16 +36,20 @@ struct MappedRow {
   std::vector<UnstatedSetting> unstated;  ///< settings the ensemble draws, with their values
 };
 
-/// Stacks by name, read once.
+/// Stacks by name, read once, with the settings that their software leaves open.
 class StackShelf {
  public:
+  struct Entry {
+    Stack stack;
+    std::vector<UnstatedSetting> alternatives;
+  };
   explicit StackShelf(const DataRoot& root) : root_(root) {}
   /// Throws Error for a stack that isn't there or is wrong.
-  const Stack& get(const std::string& name);
+  const Entry& get(const std::string& name);
 
  private:
   const DataRoot& root_;
-  std::vector<std::pair<std::string, Stack>> known_;
+  std::map<std::string, Entry> known_;
 };
 
 /// `override_key` = value laid over rule and row (the ensemble's and the ablation's way in); "" for none. Keys are

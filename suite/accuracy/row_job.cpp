@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
-#include <thread>
+#include <optional>
 
+#include "engine/core/parallel.h"
 #include "engine/model/flops.h"
 #include "suite/accuracy/ensemble.h"
 
@@ -87,6 +87,14 @@ std::shared_ptr<const Estimated> RowJobs::estimate(const MappedRow& mapped, RowK
     }
     known_[key] = nullptr;
   }
+  const std::shared_ptr<const Estimated> made = simulate_one(mapped, kind, hardware);
+  const std::lock_guard lock(mutex_);
+  known_[key] = made;
+  made_.notify_all();
+  return made;
+}
+
+std::shared_ptr<const Estimated> RowJobs::simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware) {
   auto made = std::make_shared<Estimated>();
   try {
     if (kind == RowKind::layer_time) {
@@ -98,9 +106,6 @@ std::shared_ptr<const Estimated> RowJobs::estimate(const MappedRow& mapped, RowK
   } catch (const Error& error) {
     made->refused = error.what();
   }
-  const std::lock_guard lock(mutex_);
-  known_[key] = made;
-  made_.notify_all();
   return made;
 }
 
@@ -165,33 +170,50 @@ RowResult RowJobs::one(const PublishedRow& row, const std::vector<Setting>& sett
   return result_of(row, map(row, settings), change);
 }
 
-std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResult& result) {
+namespace {
+
+/// One combination of unstated settings: what it gives, or nothing when it can't run.
+struct Combination {
+  MappedRow mapped;
+  std::shared_ptr<const Estimated> estimated;
+  std::optional<Repricer> repricer;
+};
+
+constexpr int kAttempts = 16;  // at combinations that can run, in one draw
+
+}  // namespace
+
+std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResult& result, const std::atomic<int>& signal) {
   std::vector<double> times;
-  if (!result.predicted || result.predicted->iteration_s <= 0 || !result.error_pct) return times;
-  const MappedRow mapped = map(row, {});
-  const std::shared_ptr<const HardwareProfile> base = profile(mapped.hardware, nullptr);
-  const std::shared_ptr<const Estimated> estimated = estimate(mapped, row.kind, *base, mapped.hardware);
-  // Ratios of the alternatives of each unstated setting; one that can't run is no alternative.
-  std::vector<std::pair<std::string, std::vector<double>>> ratios;
-  if (options_.draw_unstated) {
-    for (const UnstatedSetting& unstated : mapped.unstated) {
-      std::vector<double> own;
-      for (const Json& value : unstated.values) {
-        const RowResult other = one(row, {{unstated.key, value}}, nullptr);
-        if (other.predicted && other.predicted->iteration_s > 0) {
-          own.push_back(other.predicted->iteration_s / result.predicted->iteration_s);
-        }
-      }
-      if (own.size() > 1) ratios.emplace_back(unstated.key, std::move(own));
+  if (!result.predicted || !result.error_pct) return times;
+  const std::shared_ptr<const HardwareProfile> base = profile(result.hardware, nullptr);
+  const std::vector<UnstatedSetting> unstated = options_.draw_unstated ? map(row, {}).unstated : std::vector<UnstatedSetting>{};
+  std::map<std::string, std::unique_ptr<Combination>> combinations;  // of this row alone: all rows' would fill the memory
+  const auto combination_of = [&](const std::vector<Setting>& settings) -> const Combination& {
+    std::string key;
+    for (const Setting& setting : settings) key += setting.value.dump() + " ";
+    std::unique_ptr<Combination>& known = combinations[key];
+    if (known) return *known;
+    known = std::make_unique<Combination>();
+    known->mapped = map(row, settings);
+    if (!known->mapped.mapped) return *known;
+    known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, known->mapped.hardware)
+                                        : simulate_one(known->mapped, row.kind, *base);
+    if (known->estimated->refused.empty()) known->repricer.emplace(known->estimated->step, known->mapped.config, *base);
+    return *known;
+  };
+  for (int draw = 0; draw < options_.draws && signal.load() == 0; ++draw) {
+    if (row.kind == RowKind::layer_time) {  // one layer is simulated as fast as a step is priced again
+      const LayerTime layer = estimate_layer(combination_of({}).mapped.config, *drawn(result.hardware, draw));
+      times.push_back(layer.forward_s + layer.backward_s);
+      continue;
     }
-  }
-  for (int draw = 0; draw < options_.draws; ++draw) {
-    double time = repriced_step(estimated->step, mapped.config, *base, *drawn(mapped.hardware, draw));
-    for (const auto& [key, own] : ratios) {
-      const double u = uniform_by(options_.seed, draw, key);
-      time *= own[std::min(own.size() - 1, static_cast<std::size_t>(u * static_cast<double>(own.size())))];
+    const Combination* combination = nullptr;
+    for (int attempt = 0; attempt < kAttempts && !(combination && combination->repricer); ++attempt) {
+      combination = &combination_of(drawn_settings(unstated, result.set, options_.seed, draw, attempt));
     }
-    times.push_back(time);
+    if (!combination->repricer) combination = &combination_of({});
+    times.push_back(combination->repricer->step(*drawn(result.hardware, draw)));
   }
   return times;
 }
@@ -200,32 +222,16 @@ std::vector<RowResult> RowJobs::run(const std::vector<PublishedRow>& rows, const
                                     const std::atomic<int>& signal, std::vector<std::vector<double>>* draws) {
   std::vector<RowResult> results(rows.size());
   if (draws) draws->assign(rows.size(), {});
-  std::atomic<std::size_t> next{0}, done{0};
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (std::size_t i = next++; i < rows.size() && signal.load() == 0; i = next++) {
-        results[i] = one(rows[i], {}, nullptr);
-        if (draws && options_.draws > 0) {
-          (*draws)[i] = ensemble_of(rows[i], results[i]);
-          if (!(*draws)[i].empty()) results[i].interval = band((*draws)[i]);
-        }
-        ++done;
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      failure = std::current_exception();
-      next = rows.size();
+  ProgressCount count(progress, "rows", rows.size());
+  for_each_index(rows.size(), options_.threads, [&](std::size_t i) {
+    if (signal.load() != 0) return;
+    results[i] = one(rows[i], {}, nullptr);
+    if (draws && options_.draws > 0) {
+      (*draws)[i] = ensemble_of(rows[i], results[i], signal);
+      if (!(*draws)[i].empty()) results[i].interval = band((*draws)[i]);
     }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < std::max(1, options_.threads); ++i) threads.emplace_back(work);
-  while (progress && done < rows.size() && signal.load() == 0 && next < rows.size()) {
-    progress(done, rows.size());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+    count.tick();
+  });
   if (signal.load() != 0) throw Error(Error::Kind::run, "the run was interrupted");
   return results;
 }

@@ -30,7 +30,8 @@ class RowJobs {
  public:
   RowJobs(const DataRoot& root, const SourceRules& rules, const AccuracyOptions& options);
 
-  /// One result a row, in order. With `draws`, for each row the predicted times of the ensemble.
+  /// One result a row, in order. With `draws`, for each row the predicted times of the ensemble. Throws Error (run) when `signal`
+  /// is set meanwhile.
   std::vector<RowResult> run(const std::vector<PublishedRow>& rows, const AccuracyProgress& progress,
                              const std::atomic<int>& signal, std::vector<std::vector<double>>* draws);
 
@@ -44,8 +45,9 @@ class RowJobs {
   std::shared_ptr<const HardwareProfile> drawn(const std::string& name, int draw);
   std::shared_ptr<const Estimated> estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
                                             const std::string& machine);
+  static std::shared_ptr<const Estimated> simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware);
   RowResult result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change);
-  std::vector<double> ensemble_of(const PublishedRow& row, const RowResult& result);
+  std::vector<double> ensemble_of(const PublishedRow& row, const RowResult& result, const std::atomic<int>& signal);
   MappedRow map(const PublishedRow& row, const std::vector<Setting>& settings);
 
   const DataRoot& root_;

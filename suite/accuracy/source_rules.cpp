@@ -30,26 +30,40 @@ SourceRule read_rule(const Json& json, const std::string& file, const std::strin
     reader.required("why", rule.why);
   }
   rule.defaults = pairs_of(reader, "defaults");
-  if (const Json* list = reader.raw("unstated"); list && list->is_array()) {
-    for (std::size_t i = 0; i < list->size(); ++i) {
-      ObjectReader setting((*list)[i], file, path + ".unstated[" + std::to_string(i) + "]", problems);
-      UnstatedSetting& unstated = rule.unstated.emplace_back();
-      setting.required("key", unstated.key);
-      setting.required("why", unstated.why);
-      const Json* values = setting.raw("values", true);
-      if (values && values->is_array() && values->size() > 1) {
-        unstated.values.assign(values->begin(), values->end());
-      } else if (values) {
-        setting.problem("values", "is no list of alternatives", "give two or more values");
-      }
-      setting.finish();
-    }
+  reader.optional("stated", rule.stated);
+  if (const Json* list = reader.raw("unstated")) {
+    rule.unstated = read_unstated_settings(*list, file, path + ".unstated", problems);
   }
   reader.finish();
   return rule;
 }
 
 }  // namespace
+
+std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std::string& file, const std::string& path,
+                                                    std::vector<Violation>& problems) {
+  std::vector<UnstatedSetting> settings;
+  if (!list.is_array()) {
+    problems.push_back({file, path, list.dump(), "is no list", "give a list of {\"key\", \"values\", \"why\"}"});
+    return settings;
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    ObjectReader reader(list[i], file, path + "[" + std::to_string(i) + "]", problems);
+    UnstatedSetting& setting = settings.emplace_back();
+    reader.required("key", setting.key);
+    reader.required("why", setting.why);
+    const bool known = setting.key.starts_with("model.") || setting.key.starts_with("layout.") || setting.key.starts_with("stack.");
+    if (!setting.key.empty() && !known) reader.problem("key", "names no setting", "begin it with model., layout. or stack.");
+    const Json* values = reader.raw("values", true);
+    if (values && values->is_array() && values->size() > 1) {
+      setting.values.assign(values->begin(), values->end());
+    } else if (values) {
+      reader.problem("values", "is no list of alternatives", "give two or more values");
+    }
+    reader.finish();
+  }
+  return settings;
+}
 
 Json row_value(const PublishedRow& row, const std::string& dotted) {
   const std::size_t dot = dotted.find('.');

@@ -8,8 +8,12 @@
 // The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
 // the row's. Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
 // "layers_per_stage" (one layer a chunk), layout.micro_batch "all" (one micro-batch a step), layout.global_batch
-// "micro_batch", layout.dp "world". `unstated` names settings that the source is silent about and what its software
-// documents as possible: the ensemble draws from them. A rule may instead say "unmapped" with the reason.
+// "micro_batch", layout.dp "world".
+//
+// What the ensemble draws: `unstated` names settings that the source is silent about and what its software documents as
+// possible. Before them come the alternatives that the stack documents for every source (cases/stacks/*.json, "alternatives": the
+// same form), but for keys that a row states, that `unstated` has, or that are in `stated`: what the source says of all its
+// rows in its text or scripts. A rule may instead say "unmapped" with the reason.
 #pragma once
 
 #include <optional>
@@ -33,6 +37,7 @@ struct SourceRule {
   std::string stack, why;
   std::vector<std::pair<std::string, Json>> defaults;
   std::vector<UnstatedSetting> unstated;
+  std::vector<std::string> stated;
   std::string unmapped;  ///< the reason; empty: rows of this rule are mapped
 };
 
@@ -51,6 +56,10 @@ struct SourceRules {
   const SourceRule* rule_of(const PublishedRow& row) const;
   const SetTarget* target_of(const std::string& set) const;
 };
+
+/// A list of {"key", "values", "why"}. What is wrong becomes a problem at `path`.
+std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std::string& file, const std::string& path,
+                                                    std::vector<Violation>& problems);
 
 SourceRules read_source_rules(const Json& json, const std::string& file, std::vector<Violation>& problems);
 /// Throws Error with every problem.

@@ -29,11 +29,21 @@ int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal
     options.draw_unstated = true;
   }
   AccuracyProgress progress;
-  if (isatty(STDERR_FILENO) != 0) {
-    progress = [](std::size_t done, std::size_t all) { fmt::print(stderr, "\r{} of {} rows ", done, all); };
+  if (!request.quiet && isatty(STDERR_FILENO) != 0) {
+    progress = [](const std::string& what, std::size_t done, std::size_t all) {
+      fmt::print(stderr, "\r{} of {} {} ", done, all, what);
+    };
   }
-  const AccuracyReport report = run_accuracy(options, progress, signal);
-  if (progress) fmt::print(stderr, "\r{:30}\r", "");
+  AccuracyReport report;
+  try {
+    report = run_accuracy(options, progress, signal);
+  } catch (const Error&) {
+    if (signal.load() == 0) throw;
+    fmt::print(stderr, "{}benchsuite: interrupted; a score of some rows would mislead, so nothing is written\n",
+               progress ? "\n" : "");
+    return 128 + signal.load();
+  }
+  if (progress) fmt::print(stderr, "\r{:60}\r", "");
   if (report.rows.empty()) {
     fmt::print(stderr, "benchsuite: no published row matches \"{}\"; --source takes a part of a source, set or id\n",
                request.options.source);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "suite/calibrate/fragment.h"
+#include "suite/accuracy/source_rules.h"
 #include "suite/cases/suite_file.h"
 #include "suite/cli/verbs.h"
 #include "suite/report/consistency.h"
@@ -118,6 +119,7 @@ FileKind validate_file(const std::string& file, const DataRoot& root, std::vecto
         break;
       case FileKind::stack:
         read_stack(json, file, "", problems);
+        if (json.contains("alternatives")) read_unstated_settings(json["alternatives"], file, "alternatives", problems);
         break;
       case FileKind::hardware:
         read_hardware(json, file, problems);

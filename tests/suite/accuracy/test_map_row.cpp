@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "suite/accuracy/ensemble.h"
 #include "suite/accuracy/row_kernels.h"
 
 namespace benchsuite {
@@ -32,6 +35,12 @@ class MapRow : public ::testing::Test {
     return map_row(read_published_rows(Json::array({row_}), "t").front(), rules_, stacks_, root_, settings);
   }
 
+  static std::vector<std::string> unstated(const MappedRow& mapped) {
+    std::vector<std::string> keys;
+    for (const UnstatedSetting& setting : mapped.unstated) keys.push_back(setting.key);
+    return keys;
+  }
+
   DataRoot root_;
   StackShelf stacks_;
   SourceRules rules_;
@@ -54,7 +63,8 @@ TEST_F(MapRow, TakesWhatIsStatedAndListsWhatIsNot) {
   EXPECT_EQ(layout.attention, AttentionKernel::unfused);
   EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("layout.recompute")));
   EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("fp16 runs as bf16")));
-  EXPECT_TRUE(mapped.unstated.empty()) << "vpp is stated";
+  EXPECT_THAT(unstated(mapped), ::testing::Not(::testing::Contains("layout.vpp"))) << "the row states it";
+  EXPECT_THAT(unstated(mapped), ::testing::Not(::testing::Contains("layout.sequence_parallel"))) << "the row states it";
 }
 
 TEST_F(MapRow, KernelsOfARowAreTheStacks) {
@@ -90,8 +100,37 @@ TEST_F(MapRow, UnstatedSettingsAreDrawnOnlyWhereTheRowIsSilent) {
   ASSERT_TRUE(mapped.mapped) << mapped.reason;
   EXPECT_EQ(mapped.config.layout.vpp, 2);  // 8 layers on 4 stages, one a chunk
   EXPECT_EQ(mapped.config.layout.schedule, ScheduleKind::interleaved);
-  ASSERT_EQ(mapped.unstated.size(), 1u);
+  EXPECT_THAT(unstated(mapped), ::testing::Contains("layout.vpp").Times(1)) << "the rule's, in place of the stack's";
   EXPECT_EQ(map({{"layout.vpp", 1}}).config.layout.vpp, 1);
+}
+
+TEST_F(MapRow, TheStackSaysWhatItsSoftwareLeavesOpen) {
+  // megatron-2022: --no-async-tensor-model-parallel-allreduce, --accumulate-allreduce-grads-in-fp32
+  EXPECT_THAT(unstated(map()), ::testing::UnorderedElementsAre("stack.overlaps_tensor_backward", "stack.gradient_dtype"));
+  EXPECT_FALSE(map({{"stack.overlaps_tensor_backward", false}}).config.stack.overlaps_tensor_backward);
+  EXPECT_EQ(map({{"stack.gradient_dtype", "bf16"}}).config.stack.gradient_dtype, DType::bf16);
+  row_["layout"]["tp"] = 1;
+  row_["layout"]["sequence_parallel"] = false;
+  EXPECT_THAT(unstated(map()), ::testing::ElementsAre("stack.gradient_dtype")) << "one tensor rank overlaps nothing";
+  rules_.rules.front().stated = {"stack.gradient_dtype"};
+  EXPECT_THAT(unstated(map()), ::testing::IsEmpty()) << "the source says it of all rows";
+}
+
+TEST_F(MapRow, DrawsOfSettingsRepeatAndReachEveryValue) {
+  const std::vector<UnstatedSetting> settings = {{"layout.vpp", {1, 2, 3}, ""}, {"stack.gradient_dtype", {"bf16", "fp32"}, ""}};
+  std::set<std::string> seen, of_other_set;
+  for (int draw = 0; draw < 200; ++draw) {
+    const auto text = [&](const std::string& set, std::uint64_t seed) {
+      std::string all;
+      for (const Setting& setting : drawn_settings(settings, set, seed, draw, 0)) all += setting.key + setting.value.dump();
+      return all;
+    };
+    EXPECT_EQ(text("S", 1), text("S", 1));
+    seen.insert(text("S", 1));
+    if (text("S", 1) != text("T", 1)) of_other_set.insert(text("T", 1));
+  }
+  EXPECT_EQ(seen.size(), 6u) << "every combination";
+  EXPECT_EQ(of_other_set.size(), 6u) << "sets draw apart";
 }
 
 TEST_F(MapRow, RatesBecomeSeconds) {

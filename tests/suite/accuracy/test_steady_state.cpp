@@ -139,7 +139,7 @@ TEST(Ensemble, RepricedStepIsNearTheReplayOnTheDrawnMachine) {
   const StepEstimate base = estimate_step(config, machine.a100);
   for (int draw = 0; draw < 6; ++draw) {
     const auto drawn = drawn_profile(machine.a100, 1, draw);
-    const double repriced = repriced_step(base, config, machine.a100, *drawn);
+    const double repriced = Repricer(base, config, machine.a100).step(*drawn);
     const double replayed = estimate_step(config, *drawn).iteration_s;
     // What the ledger leaves out: contention, and waits that shift with the ops.
     EXPECT_NEAR(repriced / replayed, 1, 0.025) << "draw " << draw;
