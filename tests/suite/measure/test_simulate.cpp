@@ -399,7 +399,7 @@ TEST(Simulate, TheOrderOfRolesChangesNoSpan) {
       const Placement placement = place(layout, 2);
       HardwareProfile small = machine;
       small.gpus_per_node = 2;  // pipeline and data cross nodes and share NICs
-      const CostModel costs(small, placement, host_cost(small, false, 0));
+      const CostModel costs(small, placement, host_cost(small, LaunchMode::eager, 0));
       std::vector<int> ranks;
       for (int rank = 0; rank < layout.world(); ++rank) ranks.push_back(rank);
       const std::vector<Program> programs = record_programs(config, ranks, 1, RecordedDetail::without_operands);

@@ -236,6 +236,20 @@ TEST(Replay, NothingStartsBeforeItsLaunch) {
   expect_span(result.timelines[0].spans[third], 53, 53, 57);
 }
 
+TEST(Replay, ALaunchInTheMiddleOfComputeTakesItsShareFromThen) {
+  const Group self{GroupKind::tensor, {0}};
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId first = ranks[0].compute(100);   // launched at 60
+  const OpId second = ranks[0].compute(100);  // launched at 120
+  const OpId gather = ranks[0].transfer(OpKind::all_gather, kTensor, self, {1000, 0, 250});  // launched at 180
+  const OpId third = ranks[0].compute(80);    // launched at 240
+  const auto result = toy::run_whole(ranks, toy::costs({}, {60}));
+  expect_span(result.timelines[0].spans[first], 60, 60, 160);
+  expect_span(result.timelines[0].spans[second], 160, 160, 280);  // 20 at full pace, 80 at four fifths
+  expect_span(result.timelines[0].spans[third], 280, 280, 380);
+  EXPECT_EQ(result.timelines[0].spans[gather].start, 180);
+}
+
 TEST(Replay, AnOpThatJoinsALaunchCostsTheHostLess) {
   std::vector<Builder> ranks{Builder(0)};
   const OpId first = ranks[0].compute(1);   // launched at 10
