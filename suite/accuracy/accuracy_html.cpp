@@ -40,10 +40,10 @@ void scores_table(Page& page, const std::vector<Score>& scores, const char* what
     const char* tone = !any || !score.target_mean_pct ? "" : score.mean_abs_pct <= *score.target_mean_pct ? " class=met" : " class=missed";
     page.add("<tr><td class=\"l wide\">{}<td>{}<td>{}", html_escape(score.name), score.rows, score.compared);
     if (any) {
-      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{:.1f} of {}", tone, score.mean_abs_pct, number(score.target_mean_pct, 0),
+      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{:.1f} of {}", tone, score.mean_abs_pct, number(score.target_mean_pct, 1),
                score.max_abs_pct, score.bias_pct, score.configuration_mean_abs_pct, score.configurations);
     } else {
-      page.add("<td>–<td>{}<td>–<td>–<td>–", number(score.target_mean_pct, 0));
+      page.add("<td>–<td>{}<td>–<td>–<td>–", number(score.target_mean_pct, 1));
     }
     page.add("<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", number(score.rank_correlation, 2), whole_percent(score.interval_coverage),
              number(score.interval_half_width_pct, 1), whole_percent(score.share_of_draws),

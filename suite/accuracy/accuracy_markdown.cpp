@@ -25,7 +25,7 @@ std::string accuracy_markdown(const AccuracyReport& report) {
     const bool any = score.compared > 0;
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
                         score.rows, score.compared, number(score.first_mean_abs_pct, 1),
-                        any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", number(score.target_mean_pct, 0),
+                        any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", number(score.target_mean_pct, 1),
                         any ? fmt::format("{:.1f}", score.max_abs_pct) : "–", any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
                         any ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
                         number(score.rank_correlation, 2), share(score.interval_coverage), number(score.interval_half_width_pct, 1),

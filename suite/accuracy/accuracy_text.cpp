@@ -21,7 +21,7 @@ std::string scores_text(const std::vector<Score>& scores, const char* title) {
   for (const Score& score : scores) {
     const auto of = [&](double value) { return score.compared > 0 ? percent(value) : std::string("–"); };
     table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
-               of(score.max_abs_pct), of(score.bias_pct), percent(score.target_mean_pct, 0),
+               of(score.max_abs_pct), of(score.bias_pct), percent(score.target_mean_pct, 1),
                percent(score.rank_correlation, 2), share(score.interval_coverage), percent(score.interval_half_width_pct),
                share(score.share_of_draws), of(score.configuration_mean_abs_pct),
                score.memory_rows > 0 ? share(score.memory_right) : std::string("–")});

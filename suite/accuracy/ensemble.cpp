@@ -96,7 +96,8 @@ StepBounds Repricer::bounds_on(const HardwareProfile& hardware) const {
     (pass ? bounds.passes : bounds.ends) += seconds;
     ops += entry.count * launches_of(entry.shape);
   }
-  bounds.host = ops * (config_.stack.cuda_graphs ? hardware.host_graph_s : hardware.host_eager_s);
+  const bool graph = config_.stack.cuda_graphs && config_.stack.cuda_graph_scope.full_iteration;
+  bounds.host = ops * (graph ? hardware.host_graph_s : hardware.host_eager_s);
   return bounds;
 }
 
@@ -104,7 +105,8 @@ double Repricer::seconds_of(const StepBounds& bounds) const {
   const Layout& layout = config_.layout;
   const auto slots = static_cast<double>(layout.micro_batches() * layout.vpp);
   const double stretch = (slots + static_cast<double>(layout.pp - 1)) / slots;
-  return std::max((bounds.passes + exposed_) * stretch + bounds.ends, bounds.host * stretch);
+  const double device = (bounds.passes + exposed_) * stretch + bounds.ends, host = bounds.host * stretch;
+  return config_.stack.launch_blocking ? device + host : std::max(device, host);
 }
 
 double Repricer::step(const HardwareProfile& drawn) const {
