@@ -15,10 +15,14 @@ std::string share(const std::optional<double>& value) { return value ? fmt::form
 }  // namespace
 
 std::string accuracy_markdown(const AccuracyReport& report) {
-  std::string text =
-      "# Predictions against published training steps\n\nMade by `benchsuite accuracy --markdown "
+  std::string text = fmt::format(
+      "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}--markdown "
       "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
-      "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time.\n\n"
+      "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
+      "Intervals, which *coverage* and *half-width* are of: {} draws of the constants' published ranges{}, seed {}.\n\n",
+      report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.draws,
+      report.unstated_drawn ? " and of settings that the source leaves unstated" : "", report.seed);
+  text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
       "that meet it | memory right |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Score& score : report.sets) {
