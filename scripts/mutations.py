@@ -31,8 +31,8 @@ MUTATIONS = [
      "  if (context_.layout.pp > 1) return;\n",
      TRAIN, "Layouts/Parity.*gpt_fp32*pp2*"),
     ("forget the re-gather of a linear's input in backward", "engine/parallel/tensor_region.cpp",
-     "(Purpose::communication, term, x.dtype, shape);\n  collective(context, OpKind::all_gather, x, full);\n",
-     "(Purpose::communication, term, x.dtype, shape);\n"
+     "(purpose, term, x.dtype, shape);\n  collective(context, OpKind::all_gather, x, full);\n",
+     "(purpose, term, x.dtype, shape);\n"
      "  if (context.rec.at().phase != Phase::backward) collective(context, OpKind::all_gather, x, full);\n",
      TRAIN, "Layouts/Parity.*gpt_fp32*tp2_sp*"),
     ("swap micro-batches on later pipeline stages", "engine/train/cpu_host.cpp",

@@ -24,9 +24,7 @@ void Head::whole_loss(Tensor logits, State& state) {
     state.other_output = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), logits.dtype, logits.shape);
     rec.mark_saved(state.other_output, index_of(Term::logits_16bit));
   }
-  const Tensor wide = fp32_logits(logits.shape);
-  rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
-             {reads(logits), writes(wide)});
+  const Tensor wide = widened(logits);
   rec.at().site = Site::loss;
   state.softmax = fp32_logits(logits.shape);
   rec.record(rows_shape(OpKind::softmax, logits), {reads(wide), writes(state.softmax)});
@@ -59,6 +57,14 @@ OpShape Head::rows_shape(OpKind kind, const Tensor& logits) const {
           .dtype = DType::fp32,
           .out_dtype = DType::fp32,
           .dims = {context_.s * context_.b, logits.shape[3]}};
+}
+
+/// A copy in fp32.
+Tensor Head::widened(const Tensor& logits) {
+  const Tensor wide = fp32_logits(logits.shape);
+  context_.rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
+                      {reads(logits), writes(wide)});
+  return wide;
 }
 
 /// In the type of the activations. Releases `wide`.
@@ -110,12 +116,9 @@ void Head::forward(const Tensor& x, State& state) {
   rec.at().site = Site::head;
   Tensor logits = projection_.forward(normed);  // [s, b, V/t]
   if (context_.stack.framework_loss) return whole_loss(logits, state);
-  const std::int64_t tokens = context_.s * context_.b, columns = context_.v_local;
+  const std::int64_t tokens = context_.s * context_.b;
   if (context_.dtype != DType::fp32) {
-    const Tensor wide =
-        rec.allocate(Purpose::activations, index_of(Term::logits), DType::fp32, {1, context_.s, context_.b, columns});
-    rec.record({.kind = OpKind::cast, .dtype = logits.dtype, .out_dtype = DType::fp32, .dims = {logits.elements()}},
-               {reads(logits), writes(wide)});
+    const Tensor wide = widened(logits);
     rec.release(logits);
     logits = wide;
   }
@@ -124,14 +127,11 @@ void Head::forward(const Tensor& x, State& state) {
   const auto row_values = [&] {
     return rec.allocate(Purpose::activations, index_of(Term::cross_entropy_rows), DType::fp32, {1, 1, 1, tokens});
   };
-  const auto shape = [&](OpKind kind) {
-    return OpShape{.kind = kind, .dtype = DType::fp32, .out_dtype = DType::fp32, .dims = {tokens, columns}};
-  };
   const Tensor row_max = row_values();
-  rec.record(shape(OpKind::ce_max), {reads(logits), writes(row_max)});
+  rec.record(rows_shape(OpKind::ce_max, logits), {reads(logits), writes(row_max)});
   all_reduce_tensor(context_, row_max, Reduction::max);
   const Tensor predicted = row_values(), sum_exp = row_values();
-  OpShape sum = shape(OpKind::ce_sum);
+  OpShape sum = rows_shape(OpKind::ce_sum, logits);
   sum.dims[2] = words_.first_row;
   sum.eager = !context_.stack.fused_cross_entropy;
   rec.record(sum, {updates(logits), reads(row_max), reads(context_.current_inputs().labels), writes(predicted),
@@ -139,7 +139,7 @@ void Head::forward(const Tensor& x, State& state) {
   rec.release(row_max);
   all_reduce_tensor(context_, predicted, Reduction::sum);
   all_reduce_tensor(context_, sum_exp, Reduction::sum);
-  OpShape loss = shape(OpKind::ce_loss);
+  OpShape loss = rows_shape(OpKind::ce_loss, logits);
   loss.scalars[0] = 1.0f / static_cast<float>(tokens * context_.layout.micro_batches());
   rec.record(loss, {updates(logits), reads(predicted), reads(sum_exp), updates(loss_)});
   rec.release(predicted);

@@ -26,6 +26,7 @@ class Head {
   Tensor whole_loss_gradient(State& state);
   Tensor gather_logits(const Tensor& mine);
   Tensor my_columns(const Tensor& whole);
+  Tensor widened(const Tensor& logits);
   Tensor narrowed(const Tensor& wide);
   Tensor fp32_logits(const std::array<std::int64_t, 4>& shape);
   OpShape rows_shape(OpKind kind, const Tensor& logits) const;

@@ -25,23 +25,24 @@ void collective(ParallelContext& context, OpKind kind, const Tensor& in, const T
                           {reads(in), writes(out)});
 }
 
-}  // namespace
-
-Tensor enter_region(ParallelContext& context, const Tensor& x, std::uint32_t term) {
-  if (!context.sequence_parallel()) return x;
+/// [s/t, b, h] -> [s, b, h]
+Tensor gather_sequence(ParallelContext& context, const Tensor& x, Purpose purpose, std::uint32_t term) {
   auto shape = x.shape;
   shape[1] *= context.layout.tp;
-  const Tensor full = context.rec.allocate(Purpose::communication, term, x.dtype, shape);
+  const Tensor full = context.rec.allocate(purpose, term, x.dtype, shape);
   collective(context, OpKind::all_gather, x, full);
   return full;
 }
 
+}  // namespace
+
+Tensor enter_region(ParallelContext& context, const Tensor& x, std::uint32_t term) {
+  return context.sequence_parallel() ? gather_sequence(context, x, Purpose::communication, term) : x;
+}
+
 Tensor linear_input(ParallelContext& context, const Tensor& x, std::uint32_t term) {
   if (!context.keeps_gathered()) return x;
-  auto shape = x.shape;
-  shape[1] *= context.layout.tp;
-  const Tensor full = context.rec.allocate(Purpose::activations, term, x.dtype, shape);
-  collective(context, OpKind::all_gather, x, full);
+  const Tensor full = gather_sequence(context, x, Purpose::activations, term);
   context.rec.release(x);
   return full;
 }

@@ -71,10 +71,7 @@ void add_share_of_draws(const std::vector<RowResult>& rows, const std::vector<st
     double sum = 0, n = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].set != score.name || !rows[i].error_pct || draw >= draws[i].size()) continue;
-      const double published = rows[i].published.iteration_s > 0
-                                   ? rows[i].published.iteration_s
-                                   : rows[i].published.layer_forward_s + rows[i].published.layer_backward_s;
-      sum += std::abs(100 * (draws[i][draw] / published - 1));
+      sum += std::abs(100 * (draws[i][draw] / rows[i].published_seconds() - 1));
       n += 1;
     }
     drawn = drawn || n > 0;

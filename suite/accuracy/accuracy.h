@@ -47,6 +47,10 @@ struct RowResult {
   std::optional<std::pair<double, double>> interval;            ///< seconds of the same time as error_pct
   std::string dominant;
 
+  /// The time that error_pct compares, in seconds: of an iteration, or of one layer forward and backward; 0: none.
+  double published_seconds() const;
+  double predicted_seconds() const;  ///< of a row with a prediction
+
   /// Rows that differ in replicas, batch and GPUs alone are one configuration of a source.
   std::string configuration() const;
 };

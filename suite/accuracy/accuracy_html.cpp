@@ -23,13 +23,6 @@ details{margin:.3em 0 1em}summary{cursor:pointer;color:var(--soft)}
 td.met{color:var(--ok)}td.missed{color:var(--bad)}
 )css";
 
-std::string number(const std::optional<double>& value, int decimals) {
-  return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
-}
-std::string whole_percent(const std::optional<double>& value) {
-  return value ? fmt::format("{:.0f} %", 100 * *value) : "–";
-}
-
 void scores_table(Page& page, const std::vector<Score>& scores, const char* what) {
   page.add(
       "<div class=scroll><table><thead><tr><th class=l>{}<th>rows<th>compared<th>mean %<th>target<th>max %<th>bias %"
@@ -40,13 +33,13 @@ void scores_table(Page& page, const std::vector<Score>& scores, const char* what
     const char* tone = !any || !score.target_mean_pct ? "" : score.mean_abs_pct <= *score.target_mean_pct ? " class=met" : " class=missed";
     page.add("<tr><td class=\"l wide\">{}<td>{}<td>{}", html_escape(score.name), score.rows, score.compared);
     if (any) {
-      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{:.1f} of {}", tone, score.mean_abs_pct, number(score.target_mean_pct, 1),
+      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{:.1f} of {}", tone, score.mean_abs_pct, score_number(score.target_mean_pct, 1),
                score.max_abs_pct, score.bias_pct, score.configuration_mean_abs_pct, score.configurations);
     } else {
-      page.add("<td>–<td>{}<td>–<td>–<td>–", number(score.target_mean_pct, 1));
+      page.add("<td>–<td>{}<td>–<td>–<td>–", score_number(score.target_mean_pct, 1));
     }
-    page.add("<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", number(score.rank_correlation, 2), whole_percent(score.interval_coverage),
-             number(score.interval_half_width_pct, 1), whole_percent(score.share_of_draws),
+    page.add("<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", score_number(score.rank_correlation, 2), score_share(score.interval_coverage),
+             score_number(score.interval_half_width_pct, 1), score_share(score.share_of_draws),
              score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
   }
   page.raw("</tbody></table></div>\n");
@@ -114,15 +107,14 @@ void rows_table(Page& page, const AccuracyReport& report) {
              "<th>error<th>interval<th class=l>dominant<th>peak memory</tr></thead><tbody>\n", html_escape(score.name), score.mapped);
     for (const RowResult& row : report.rows) {
       if (row.set != score.name || !row.predicted) continue;
-      const bool layer = row.kind == RowKind::layer_time;
-      const double published = layer ? row.published.layer_forward_s + row.published.layer_backward_s : row.published.iteration_s;
-      const double predicted = layer ? row.predicted->layer_forward_s + row.predicted->layer_backward_s : row.predicted->iteration_s;
+      const double published = row.published_seconds(), predicted = row.predicted_seconds();
       page.add("<tr><td class=l>{}<td>{}<td>{}<td>{}<td>{}<td class=l>{}<td>{}</tr>\n", html_escape(row.id),
                published > 0 ? format_seconds(published) : row.published.out_of_memory ? "no memory" : "–",
                predicted > 0 ? format_seconds(predicted) : row.predicted->fits ? "fits" : "no memory",
                row.error_pct ? fmt::format("{:+.1f} %", *row.error_pct) : "–",
                row.interval ? format_seconds(row.interval->first) + " – " + format_seconds(row.interval->second) : "–",
-               html_escape(row.dominant), layer ? "–" : fmt::format("{:.1f} GiB", row.predicted->peak_memory_gib));
+               html_escape(row.dominant),
+               row.kind == RowKind::layer_time ? "–" : fmt::format("{:.1f} GiB", row.predicted->peak_memory_gib));
     }
     page.raw("</tbody></table></div></details>\n");
   }

@@ -5,15 +5,6 @@
 
 namespace benchsuite {
 
-namespace {
-
-std::string number(const std::optional<double>& value, int decimals) {
-  return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
-}
-std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.0f} %", 100 * *value) : "–"; }
-
-}  // namespace
-
 std::string accuracy_markdown(const AccuracyReport& report) {
   std::string text = fmt::format(
       "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}--markdown "
@@ -28,12 +19,12 @@ std::string accuracy_markdown(const AccuracyReport& report) {
   for (const Score& score : report.sets) {
     const bool any = score.compared > 0;
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
-                        score.rows, score.compared, number(score.first_mean_abs_pct, 1),
-                        any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", number(score.target_mean_pct, 1),
+                        score.rows, score.compared, score_number(score.first_mean_abs_pct, 1),
+                        any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", score_number(score.target_mean_pct, 1),
                         any ? fmt::format("{:.1f}", score.max_abs_pct) : "–", any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
                         any ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
-                        number(score.rank_correlation, 2), share(score.interval_coverage), number(score.interval_half_width_pct, 1),
-                        share(score.share_of_draws),
+                        score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct, 1),
+                        score_share(score.share_of_draws),
                         score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
   }
   text += "\n## What is left\n\n";

@@ -21,6 +21,10 @@ std::string accuracy_html(const AccuracyReport& report);
 /// The scores as Markdown tables, for reports/accuracy.md.
 std::string accuracy_markdown(const AccuracyReport& report);
 
+/// How tables of scores write what may be missing: so many decimals, a share as whole percent, "–" for nothing.
+std::string score_number(const std::optional<double>& value, int decimals = 1);
+std::string score_share(const std::optional<double>& value);
+
 /// What happened to unmapped rows: reason, number of rows, an id; most frequent first.
 struct UnmappedReason {
   std::string reason, example;

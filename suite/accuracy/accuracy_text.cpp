@@ -8,23 +8,26 @@
 
 namespace benchsuite {
 
-namespace {
-
-std::string percent(const std::optional<double>& value, int decimals = 1) {
+std::string score_number(const std::optional<double>& value, int decimals) {
   return value ? fmt::format("{:.{}f}", *value, decimals) : "–";
 }
-std::string share(const std::optional<double>& value) { return value ? fmt::format("{:.0f} %", 100 * *value) : "–"; }
+
+std::string score_share(const std::optional<double>& value) {
+  return value ? fmt::format("{:.0f} %", 100 * *value) : "–";
+}
+
+namespace {
 
 std::string scores_text(const std::vector<Score>& scores, const char* title) {
   TextTable table({{title, TextTable::left, 44}, {"rows"}, {"used"}, {"mean"}, {"max"}, {"bias"}, {"target"}, {"rank"},
                    {"cover"}, {"width"}, {"draws ok"}, {"config"}, {"OOM ok"}});
   for (const Score& score : scores) {
-    const auto of = [&](double value) { return score.compared > 0 ? percent(value) : std::string("–"); };
+    const auto of = [&](double value) { return score.compared > 0 ? score_number(value) : std::string("–"); };
     table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
-               of(score.max_abs_pct), of(score.bias_pct), percent(score.target_mean_pct, 1),
-               percent(score.rank_correlation, 2), share(score.interval_coverage), percent(score.interval_half_width_pct),
-               share(score.share_of_draws), of(score.configuration_mean_abs_pct),
-               score.memory_rows > 0 ? share(score.memory_right) : std::string("–")});
+               of(score.max_abs_pct), of(score.bias_pct), score_number(score.target_mean_pct, 1),
+               score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct),
+               score_share(score.share_of_draws), of(score.configuration_mean_abs_pct),
+               score.memory_rows > 0 ? score_share(score.memory_right) : std::string("–")});
   }
   return table.text(2, [](std::string_view header) { return std::string(header); });
 }
@@ -33,9 +36,7 @@ std::string rows_text(const AccuracyReport& report) {
   TextTable table({{"row", TextTable::left, 56}, {"published"}, {"predicted"}, {"error"}, {"interval"}, {"dominant", TextTable::left, 24}});
   for (const RowResult& row : report.rows) {
     if (!row.predicted) continue;
-    const bool layer = row.kind == RowKind::layer_time;
-    const double published = layer ? row.published.layer_forward_s + row.published.layer_backward_s : row.published.iteration_s;
-    const double predicted = layer ? row.predicted->layer_forward_s + row.predicted->layer_backward_s : row.predicted->iteration_s;
+    const double published = row.published_seconds(), predicted = row.predicted_seconds();
     table.add({row.id, published > 0 ? format_seconds(published) : row.published.out_of_memory ? "no memory" : "–",
                predicted > 0 ? format_seconds(predicted) : row.predicted->fits ? "fits" : "no memory",
                row.error_pct ? fmt::format("{:+.1f} %", *row.error_pct) : "–",
@@ -77,7 +78,7 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
     TextTable table({{"effect", TextTable::left, 44}, {"set", TextTable::left, 32}, {"rows"}, {"step"}, {"mean"}, {"bias"}, {"was"}});
     for (const AblationRow& row : report.ablation) {
       table.add({row.effect, row.set, std::to_string(row.rows), fmt::format("{:+.1f} %", row.step_change_pct),
-                 percent(row.mean_abs_pct), percent(row.bias_pct), percent(row.base_mean_abs_pct)});
+                 score_number(row.mean_abs_pct), score_number(row.bias_pct), score_number(row.base_mean_abs_pct)});
     }
     text += table.text(2, [](std::string_view header) { return std::string(header); }) + "\n";
   }

@@ -142,8 +142,7 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
     const auto error = [](double ours, double theirs) { return 100 * (ours / theirs - 1); };
     result.forward_error_pct = error(predicted.layer_forward_s, published.layer_forward_s);
     result.backward_error_pct = error(predicted.layer_backward_s, published.layer_backward_s);
-    result.error_pct = error(predicted.layer_forward_s + predicted.layer_backward_s,
-                             published.layer_forward_s + published.layer_backward_s);
+    result.error_pct = error(result.predicted_seconds(), result.published_seconds());
     return result;
   }
   const StepEstimate& step = estimated->step;

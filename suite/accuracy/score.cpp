@@ -73,9 +73,7 @@ void add_intervals(const std::vector<const RowResult*>& rows, Score& score) {
   std::vector<double> widths;
   for (const RowResult* row : rows) {
     if (!row->interval) continue;
-    const double published = row->published.iteration_s > 0
-                                 ? row->published.iteration_s
-                                 : row->published.layer_forward_s + row->published.layer_backward_s;
+    const double published = row->published_seconds();
     ++all;
     inside += row->interval->first <= published && published <= row->interval->second ? 1 : 0;
     widths.push_back(50 * (row->interval->second - row->interval->first) / published);
@@ -131,6 +129,14 @@ Score score_of(const std::string& name, const std::vector<const RowResult*>& row
 }
 
 }  // namespace
+
+double RowResult::published_seconds() const {
+  return kind == RowKind::layer_time ? published.layer_forward_s + published.layer_backward_s : published.iteration_s;
+}
+
+double RowResult::predicted_seconds() const {
+  return kind == RowKind::layer_time ? predicted->layer_forward_s + predicted->layer_backward_s : predicted->iteration_s;
+}
 
 std::string RowResult::configuration() const {
   return fmt::format("{} | {} {} {} {} {} | t{} p{} v{} c{} b{} | {} {} {} {}", source, model.name, model.layers, model.hidden,
