@@ -4,10 +4,11 @@
     scripts/mutations.py                      all mutations, writes reports/mutations.md
     scripts/mutations.py --set cuda           those of the CUDA device on emulated GPUs, writes reports/cuda_mutations.md
     scripts/mutations.py --only NAME...       some of them, prints the table
+    scripts/mutations.py --fit                builds nothing, only says which mutations of either set no longer fit the source
     scripts/mutations.py --scratch DIR        where to copy and build (default: a temporary folder, removed afterwards)
 
 Exit 0: every mutation is caught. 1: one survives. 2: one no longer fits the source or doesn't build.
-Not part of CTest: each mutation compiles and runs the engine's tests, half an hour on two cores. ccache makes a second run fast.
+Only --fit is part of CTest: each mutation compiles and runs the engine's tests, half an hour on two cores. ccache makes a second run fast.
 """
 import argparse
 import os
@@ -131,6 +132,19 @@ SETS = {
 }
 
 
+def misfits(mutations):
+    """One line for each mutation whose text doesn't stand in its file exactly once, or changes nothing."""
+    lines = []
+    for name, path, old, new, *_ in mutations:
+        file = ROOT / path
+        count = file.read_text().count(old) if file.is_file() else 0
+        if count != 1:
+            lines.append(f"{name}: {path} has its text {count} times, not once")
+        elif old == new:
+            lines.append(f"{name}: changes nothing")
+    return lines
+
+
 def run(command, **how):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
 
@@ -206,10 +220,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="engine", dest="which")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutations whose name contains one of these")
+    parser.add_argument("--fit", action="store_true", help="only check that both sets fit the source")
     parser.add_argument("--scratch", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path)
     arguments = parser.parse_args()
     mutations, programs, report = SETS[arguments.which]
+    judged = [m for table, *_ in SETS.values() for m in table] if arguments.fit else mutations
+    if unfit := misfits(judged):
+        print("\n".join(f"mutations: {line}" for line in unfit), file=sys.stderr)
+        return 2
+    if arguments.fit:
+        print(f"{len(judged)} mutations fit the source")
+        return 0
     chosen = [m for m in mutations if not arguments.only or any(word in m[0] for word in arguments.only)]
 
     temporary = None
@@ -231,10 +253,6 @@ def main():
     for name, path, old, new, program, look in chosen:
         source = scratch / path
         text = source.read_text()
-        if text.count(old) != 1:
-            print(f"mutations: {name}: {path} has its line {text.count(old)} times, not once", file=sys.stderr)
-            broken += 1
-            continue
         source.write_text(text.replace(old, new))
         done = bench.compile(program)
         failed = None if done.returncode else bench.caught_by(program, look)

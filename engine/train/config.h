@@ -24,7 +24,7 @@ enum class Wanted : std::uint8_t { times, numbers };
 
 /// Everything that keeps the configuration from running, each with key (model.*, layout.*), value and remedy; empty
 /// when it can run. A rule whose own inputs are already refused is not judged. `file` is where the user wrote it.
-std::vector<Violation> validate(const TrainConfig& config, const std::string& file, Wanted wanted = Wanted::times);
+std::vector<Violation> validate(const TrainConfig& config, const std::string& file, Wanted wanted);
 
 /// What can run but is probably not meant, one sentence each. Assumes a valid configuration.
 std::vector<std::string> notes(const TrainConfig& config);

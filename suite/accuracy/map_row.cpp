@@ -378,7 +378,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
       throw Unmapped{"nothing that was measured can be compared: no time, rate or memory, or FLOPs by a convention that is "
                      "not stated"};
     }
-    if (const std::vector<Violation> problems = validate(out.config, row.id); !problems.empty()) {
+    if (const std::vector<Violation> problems = validate(out.config, row.id, Wanted::times); !problems.empty()) {
       const Violation& first = problems.front();
       throw Unmapped{first.key + " = " + first.value + ": " + first.problem};
     }

@@ -115,7 +115,7 @@ Parsed parse(std::array<Part, 4>& parts, const std::vector<Override>& sets, std:
 
 /// What the parts demand of each other.
 std::vector<Violation> judge_together(const ResolvedVariant& variant, const std::string& file) {
-  std::vector<Violation> found = validate(variant.config, file);
+  std::vector<Violation> found = validate(variant.config, file, Wanted::times);
   if (!found.empty()) return found;
   const Layout& layout = variant.config.layout;
   const HardwareProfile& hardware = *variant.hardware;

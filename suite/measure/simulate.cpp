@@ -235,7 +235,7 @@ HostCost host_of(const Stack& stack, const HardwareProfile& hardware) {
 }
 
 VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardware, const SimulateOptions& options) {
-  if (std::vector<Violation> problems = validate(config, ""); !problems.empty()) throw Error(std::move(problems));
+  if (std::vector<Violation> problems = validate(config, "", Wanted::times); !problems.empty()) throw Error(std::move(problems));
   if (options.injection.delay_s > 0) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.injection.delay_s));
   }

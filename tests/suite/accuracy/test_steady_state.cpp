@@ -35,7 +35,7 @@ TrainConfig gpt(const Machine& machine, const char* stack, std::int64_t layers) 
 
 /// What continuing costs: the difference between a continued and a whole step, in percent.
 void expect_continued_equals_whole(const TrainConfig& config, const HardwareProfile& hardware, double percent) {
-  ASSERT_TRUE(validate(config, "").empty()) << to_string(validate(config, "").front());
+  ASSERT_TRUE(validate(config, "", Wanted::times).empty()) << to_string(validate(config, "", Wanted::times).front());
   const StepEstimate whole = estimate_step(config, hardware, {.whole = true});
   const StepEstimate continued = estimate_step(config, hardware);
   EXPECT_EQ(whole.samples, "whole");

@@ -35,7 +35,7 @@ TEST(ConformTable, LayoutsAreDistinctValidAndMany) {
   std::map<std::string, int> layouts;
   for (const ConformSetup& setup : conform_setups()) {
     EXPECT_TRUE(ids.insert(setup.id).second) << setup.id;
-    EXPECT_TRUE(validate(setup.config, "").empty()) << setup.id << ": " << to_string(validate(setup.config, "").front());
+    EXPECT_TRUE(validate(setup.config, "", Wanted::numbers).empty()) << setup.id;
     for (const TrainConfig& other : seen) {
       EXPECT_FALSE(other.model == setup.config.model && other.layout == setup.config.layout && other.stack == setup.config.stack)
           << setup.id << " stands twice";

@@ -10,32 +10,10 @@
 #include "engine/parallel/schedule.h"
 #include "engine/train/step.h"
 #include "suite/measure/memory_report.h"
+#include "tests/suite/measure/layouts.h"
 
 namespace benchsuite {
 namespace {
-
-HardwareProfile profile(const std::string& name) {
-  return load_hardware(std::string(BENCHSUITE_SOURCE_DIR) + "/cases/hardware/" + name + ".json");
-}
-
-TrainConfig tiny() {
-  TrainConfig config;
-  config.model = {.name = "tiny", .layers = 8, .hidden = 64, .ffn_hidden = 256, .heads = 4, .kv_heads = 4, .seq = 32,
-                  .vocab = 1024};
-  config.layout.attention = AttentionKernel::unfused;
-  config.layout.micro_batch = 2;
-  return config;
-}
-
-TrainConfig gpt_13b() {
-  TrainConfig config = tiny();
-  config.model = {.name = "13b", .layers = 40, .hidden = 5120, .ffn_hidden = 20480, .heads = 40, .kv_heads = 40,
-                  .seq = 2048, .vocab = 51200};
-  config.layout.tp = config.layout.pp = config.layout.micro_batch = 4;
-  config.layout.sequence_parallel = true;
-  config.layout.global_batch = 32;
-  return config;
-}
 
 struct Pipeline {
   ScheduleKind kind;
@@ -69,7 +47,9 @@ void expect_formulas_on_ideal(const RecomputeConfig& recompute, bool overlapped)
     for (const StageResult& stage : result.stages) {
       const Picoseconds idle = stage.breakdown.time[static_cast<int>(Category::bubble)];
       const Picoseconds busy = result.step - idle;
-      EXPECT_EQ(idle * work_units, busy * (pipeline.p - 1)) << "p " << pipeline.p << " v " << pipeline.v << " m " << pipeline.m << " overlapped " << overlapped << to_json(config.layout)["recompute"].dump();
+      EXPECT_EQ(idle * work_units, busy * (pipeline.p - 1))
+          << "p " << pipeline.p << " v " << pipeline.v << " m " << pipeline.m << " overlapped " << overlapped << " "
+          << to_json(config.layout)["recompute"].dump();
       EXPECT_EQ(busy * all_units, result.step * work_units);
       EXPECT_EQ(stage.peak_in_flight, peak_in_flight(shape, stage.stage));
     }
@@ -87,92 +67,6 @@ TEST(Simulate, OnIdealTheBubbleTheMakespanAndTheInFlightCountsAreTheFormulas) {
     expect_formulas_on_ideal(
         {.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .num_layers = 1}, overlapped);
   }
-}
-
-/// What only some software does, one thing at a time and all together, under every recompute; context parallelism; listed stages.
-std::vector<TrainConfig> layouts_of_some_software() {
-  using Feature = void (*)(Stack&);
-  const Feature features[] = {
-      [](Stack& s) { s.fused_norm = false; },
-      [](Stack& s) { s.fused_swiglu = s.fused_rope = false; },
-      [](Stack& s) { s.strided_attention = false; },
-      [](Stack& s) { s.framework_loss = true; },
-      [](Stack& s) { s.separate_gate_linear = true; },
-      [](Stack& s) { s.keeps_gathered_inputs = true; },
-      [](Stack& s) { s.all_reduces_in_fp32 = true, s.gradient_dtype = DType::bf16; },
-      [](Stack& s) {
-        s.fused_norm = s.fused_swiglu = s.strided_attention = false;
-        s.framework_loss = s.separate_gate_linear = s.keeps_gathered_inputs = s.all_reduces_in_fp32 = true;
-      }};
-  const RecomputeConfig recomputes[] = {
-      {},
-      {.granularity = RecomputeGranularity::selective},
-      {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::layernorm}},
-      {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}},
-      {.granularity = RecomputeGranularity::full}};
-  std::vector<TrainConfig> list;
-  TrainConfig config = tiny();
-  config.model.family = ModelFamily::llama;
-  config.model.hidden = 128;
-  config.layout.tp = config.layout.pp = config.layout.dp = 2;
-  config.layout.attention = AttentionKernel::flash;
-  config.layout.zero_stage = 1;
-  config.layout.layer_split.stages = {5, 3};
-  config.layout.global_batch = config.layout.micro_batch * 16;
-  for (const bool sequence_parallel : {false, true}) {
-    for (const Feature feature : features) {
-      for (const RecomputeConfig& recompute : recomputes) {
-        TrainConfig other = config;
-        other.layout.sequence_parallel = sequence_parallel;
-        other.layout.recompute = recompute;
-        feature(other.stack);
-        if (validate(other, "").empty()) list.push_back(other);
-      }
-    }
-  }
-  config.layout.sequence_parallel = true;
-  config.layout.cp = 2;
-  for (const int dp : {1, 2}) {
-    for (const int stage : {0, 1}) {
-      config.layout.dp = dp;
-      config.layout.zero_stage = stage;
-      config.layout.global_batch = config.layout.micro_batch * dp * 4;
-      list.push_back(config);
-    }
-  }
-  return list;
-}
-
-std::vector<TrainConfig> layouts() {
-  std::vector<TrainConfig> list;
-  for (const bool sequence_parallel : {false, true}) {
-    for (const bool flash : {false, true}) {
-      for (const RecomputeConfig& recompute :
-           {RecomputeConfig{}, RecomputeConfig{.granularity = RecomputeGranularity::selective},
-            RecomputeConfig{.granularity = RecomputeGranularity::selective,
-                            .modules = {RecomputeModule::layernorm, RecomputeModule::mlp}},
-            RecomputeConfig{.granularity = RecomputeGranularity::full},
-            RecomputeConfig{.granularity = RecomputeGranularity::full, .num_layers = 2},
-            RecomputeConfig{.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block}}) {
-        for (const int shape : {0, 1, 2, 3}) {
-          TrainConfig config = tiny();
-          Layout& layout = config.layout;
-          layout.tp = shape == 3 ? 4 : 2;
-          layout.sequence_parallel = sequence_parallel;
-          layout.recompute = recompute;
-          layout.attention = flash ? AttentionKernel::flash : AttentionKernel::unfused;
-          layout.pp = shape == 0 ? 1 : shape == 3 ? 4 : 2;
-          layout.dp = shape == 1 ? 2 : 1;
-          layout.vpp = shape == 2 ? 2 : 1;
-          layout.schedule = shape == 2 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-          layout.global_batch = layout.micro_batch * layout.dp * 8;
-          list.push_back(config);
-        }
-      }
-    }
-  }
-  for (const TrainConfig& config : layouts_of_some_software()) list.push_back(config);
-  return list;
 }
 
 TEST(Simulate, TheVerifierAcceptsWhatOnlySomeSoftwareDoes) {
@@ -228,31 +122,6 @@ TEST(Simulate, EveryRankSendsWhatTheFormulaOfItsStageSays) {
       EXPECT_GE(compared, 1);
     }
   }
-}
-
-/// ZeRO stages with and without parameters that stay whole, grouped queries whose width is no multiple of h, both families.
-std::vector<TrainConfig> sharded_layouts() {
-  std::vector<TrainConfig> list;
-  for (const ModelFamily family : {ModelFamily::gpt, ModelFamily::llama}) {
-    for (const int stage : {1, 2, 3}) {
-      for (const std::int64_t threshold : {0, 100, 100'000}) {
-        TrainConfig config = tiny();
-        config.model.family = family;
-        config.model.hidden = 96, config.model.heads = 6, config.model.kv_heads = family == ModelFamily::llama ? 2 : 6;
-        config.model.ffn_hidden = 200;
-        config.layout.tp = config.layout.dp = config.layout.pp = 2;
-        config.layout.zero_stage = stage;
-        config.layout.global_batch = config.layout.micro_batch * config.layout.dp * 4;
-        config.stack.sharded_parameters.persistence_threshold = threshold;
-        list.push_back(config);
-        if (family == ModelFamily::gpt) continue;
-        config.layout.cp = 2;
-        config.layout.attention = AttentionKernel::flash;
-        list.push_back(config);
-      }
-    }
-  }
-  return list;
 }
 
 TEST(Simulate, EveryByteAtThePeakHasATermWithItsFormula) {
@@ -340,126 +209,6 @@ TEST(Simulate, RecordedActivationsAreTheOnesOfThePaper) {
       EXPECT_EQ(layers / (1024.0 * 1024 * 1024), both ? row.sequence_parallel_selective_gib : row.plain_gib)
           << row.layers << " layers";
     }
-  }
-}
-
-TEST(Simulate, OneRankPerStageStandsForAllRanksToThePicosecond) {
-  for (const char* hardware : {"dgx-h100", "dgx-h100-1x100g"}) {
-    for (const TensorPlacement placement_kind : {TensorPlacement::packed, TensorPlacement::across_nodes}) {
-      TrainConfig config = gpt_13b();
-      config.layout.placement = placement_kind;
-      config.layout.recompute.granularity = RecomputeGranularity::full;
-      const HardwareProfile machine = profile(hardware);
-      const Placement placement = place(config.layout, machine.gpus_per_node);
-      const CostModel costs(machine, placement,
-                      host_of(config.stack, machine));
-      std::vector<Program> programs;
-      for (int rank = 0; rank < 16; ++rank) programs.push_back(record_step(config, rank).program);
-      std::vector<const Program*> pointers;
-      for (const Program& program : programs) pointers.push_back(&program);
-      const ReplayResult whole = replay(whole_world(pointers), costs);
-
-      const VariantResult collapsed = simulate(config, machine, {});
-      EXPECT_EQ(collapsed.step, whole.step) << hardware;
-      World world;
-      const RankGrid grid(config.layout);
-      for (int stage = 0; stage < 4; ++stage) world.programs.push_back(pointers[static_cast<std::size_t>(grid.rank_at({.pp = stage}))]);
-      for (int rank = 0; rank < 16; ++rank) world.role_of_rank.push_back(grid.coordinates(rank).pp);
-      ASSERT_EQ(why_not_collapsible(world, costs), "");
-      const ReplayResult roles = replay(world, costs);
-      for (int rank = 0; rank < 16; ++rank) {
-        const Timeline& a = whole.timelines[static_cast<std::size_t>(rank)];
-        const Timeline& b = roles.timelines[static_cast<std::size_t>(grid.coordinates(rank).pp)];
-        ASSERT_EQ(a.spans.size(), b.spans.size());
-        for (std::size_t op = 0; op < a.spans.size(); ++op) {
-          ASSERT_EQ(a.spans[op].start, b.spans[op].start) << "rank " << rank << " op " << op;
-          ASSERT_EQ(a.spans[op].end, b.spans[op].end) << "rank " << rank << " op " << op;
-        }
-      }
-    }
-  }
-}
-
-// What overlaps what decides when roles may go on alone: every kind of overlap, in recorded steps.
-TEST(Simulate, TheOrderOfRolesChangesNoSpan) {
-  for (const int stage : {0, 1, 3}) {
-    for (const bool overlaps : {false, true}) {
-      TrainConfig config = tiny();
-      config.model.hidden = 96, config.model.ffn_hidden = 400;
-      Layout& layout = config.layout;
-      layout.tp = 2;
-      layout.pp = layout.vpp = stage == 3 ? 1 : 2;
-      layout.schedule = stage == 3 ? ScheduleKind::one_f_one_b : ScheduleKind::interleaved;
-      layout.dp = 2;
-      layout.global_batch = 2 * 4 * 2;
-      layout.zero_stage = stage;
-      config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline_interleaved = overlaps;
-      config.stack.overlaps_gradient_reduction = overlaps;
-      const HardwareProfile machine = profile("dgx-a100-80g");
-      const Placement placement = place(layout, 2);
-      HardwareProfile small = machine;
-      small.gpus_per_node = 2;  // pipeline and data cross nodes and share NICs
-      const CostModel costs(small, placement, host_cost(small, LaunchMode::eager, 0));
-      std::vector<int> ranks;
-      for (int rank = 0; rank < layout.world(); ++rank) ranks.push_back(rank);
-      const std::vector<Program> programs = record_programs(config, ranks, 1, RecordedDetail::without_operands);
-      std::vector<const Program*> pointers;
-      for (const Program& program : programs) pointers.push_back(&program);
-      const PricedWorld world = price(whole_world(pointers), source_of(costs));
-      const ReplayResult by_time = replay(world, ReplayOrder::by_time), by_role = replay(world);
-      for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-        for (std::size_t op = 0; op < programs[rank].ops.size(); ++op) {
-          const Span &a = by_time.timelines[rank].spans[op], &b = by_role.timelines[rank].spans[op];
-          ASSERT_TRUE(a.ready == b.ready && a.start == b.start && a.end == b.end) << "rank " << rank << " op " << op;
-        }
-      }
-    }
-  }
-}
-
-// Operands are for who proves or computes: without them a Program is the same in all else.
-TEST(Simulate, AProgramWithoutOperandsIsTheSameProgram) {
-  TrainConfig config = gpt_13b();
-  const Program whole = record_programs(config, {5}, 1).front();
-  const Program light = record_programs(config, {5}, 1, RecordedDetail::without_operands).front();
-  EXPECT_FALSE(whole.operands.empty());
-  EXPECT_TRUE(light.operands.empty());
-  EXPECT_EQ(whole.waits, light.waits);
-  EXPECT_EQ(whole.shapes, light.shapes);
-  EXPECT_EQ(whole.arena_bytes, light.arena_bytes);
-  ASSERT_EQ(whole.ops.size(), light.ops.size());
-  ASSERT_EQ(whole.buffers.size(), light.buffers.size());
-  for (std::size_t i = 0; i < whole.ops.size(); ++i) {
-    ASSERT_EQ(whole.ops[i].shape, light.ops[i].shape) << i;
-    ASSERT_EQ(whole.ops[i].first_wait, light.ops[i].first_wait) << i;
-  }
-  for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
-    ASSERT_EQ(whole.buffers[i].offset, light.buffers[i].offset) << i;
-    ASSERT_EQ(whole.buffers[i].free_at, light.buffers[i].free_at) << i;
-  }
-}
-
-// Replicas own slices that cut parameters at different places under ZeRO: each is a role of its own.
-TEST(Simulate, EveryReplicaCountsUnderZero) {
-  for (const int stage : {1, 2, 3}) {
-    TrainConfig config = tiny();
-    config.model.hidden = 96, config.model.ffn_hidden = 400;
-    Layout& layout = config.layout;
-    layout.tp = layout.pp = layout.vpp = 2;
-    layout.dp = 4;
-    layout.schedule = ScheduleKind::interleaved;
-    layout.recompute.granularity = RecomputeGranularity::full;
-    layout.global_batch = 2 * 4 * 4;
-    layout.zero_stage = stage;
-    const HardwareProfile machine = profile("dgx-h100");
-    const Placement placement = place(layout, machine.gpus_per_node);
-    const CostModel costs(machine, placement,
-                      host_of(config.stack, machine));
-    std::vector<Program> programs;
-    for (int rank = 0; rank < layout.world(); ++rank) programs.push_back(record_step(config, rank).program);
-    std::vector<const Program*> pointers;
-    for (const Program& program : programs) pointers.push_back(&program);
-    EXPECT_EQ(simulate(config, machine, {}).step, replay(whole_world(pointers), costs).step) << "stage " << stage;
   }
 }
 

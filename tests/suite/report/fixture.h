@@ -16,4 +16,10 @@ Run synthetic_run(bool per_layer = false);
 /// recompute, backward and its collective.
 VariantResult wide_variant(int stages, int micro_batches);
 
+/// Markup that would act, were it not escaped.
+inline constexpr const char* kEvil = "<script>alert('x')</script> & \"q\" <img src=x onerror=y>";
+
+/// A run with kEvil in every string.
+Run hostile();
+
 }  // namespace benchsuite

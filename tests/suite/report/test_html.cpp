@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <ctime>
 #include <limits>
 #include <regex>
@@ -15,38 +14,6 @@
 
 namespace benchsuite {
 namespace {
-
-constexpr const char* kEvil = "<script>alert('x')</script> & \"q\" <img src=x onerror=y>";
-
-/// A run with hostile text in every string.
-benchsuite::Run hostile() {
-  benchsuite::Run run = synthetic_run();
-  run.run_id = run.suite_version = run.engine_commit = run.device = run.started = run.ended = run.host = kEvil;
-  run.argv = {"benchsuite", kEvil};
-  CaseResult& result = run.cases[0];
-  result.id = result.title = result.case_hash = result.reason_code = result.reason = kEvil;
-  result.method_note = std::string("# ") + kEvil + "\n\n" + kEvil + "\n\n- " + kEvil + "\n\n`" + kEvil + "` [" + kEvil +
-                       "](https://evil.example/\"onx=1)\n\n|" + kEvil + "|\n|---|\n|" + kEvil + "|\n\n```\n" + kEvil +
-                       "\n```\n";
-  for (VariantResult& v : result.variants) {
-    v.id = v.title = v.hardware = v.stack = v.reason_code = v.reason = v.flops_formula = kEvil;
-    v.status = Status::warn;
-    v.model["name"] = kEvil;
-    v.layout["attention"] = kEvil;
-    for (CommunicationTime& kind : v.communication) kind.kind = kEvil;
-    for (StageResult& stage : v.stages) {
-      for (auto& purpose : stage.memory.by_purpose) purpose.first = kEvil;
-      for (auto& term : stage.memory.saved_terms) term.name = term.formula = kEvil;
-    }
-  }
-  for (Waterfall& fall : result.waterfalls) {
-    fall.id = fall.from = fall.to = fall.one_line = kEvil;
-    for (auto& part : fall.parts) part.name = part.explanation = kEvil;
-  }
-  for (CheckResult& check : result.checks)
-    check.id = check.metric = check.kind = check.unit = check.source = check.explanation = kEvil;
-  return run;
-}
 
 /// The page without what is not text of the run: its own script, and the data for it, which is checked apart.
 std::string without_scripts(std::string page) {
@@ -91,52 +58,6 @@ TEST(Html, RequestsNothing) {
   }
 }
 
-/// What the script does with gantt_data, once more in C++: spans as [category, micro-batch, chunk, end in quanta].
-std::vector<std::array<std::int64_t, 4>> decoded(const Json& data, std::size_t lane) {
-  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::vector<std::uint32_t> packed, all;
-  std::uint32_t bits = 0;
-  int have = 0;
-  for (char c : data.at("lanes").get<std::string>()) {
-    if (c == '=') break;
-    bits = bits << 6 | static_cast<std::uint32_t>(letters.find(c));
-    have += 6;
-    if (have >= 8) packed.push_back(bits >> (have -= 8) & 255);
-  }
-  std::size_t at = 0;
-  const auto number = [&] {
-    std::size_t value = 0, shift = 0;
-    for (bool more = true; more; shift += 7) {
-      value |= (packed.at(at) & 127u) << shift;
-      more = packed[at++] > 127;
-    }
-    return value;
-  };
-  while (at < packed.size()) {
-    for (std::size_t n = number(); n-- > 0;) all.push_back(packed.at(at++));
-    if (at == packed.size()) break;
-    const std::size_t length = number(), distance = number();
-    for (std::size_t n = 0; n < length; ++n) all.push_back(all.at(all.size() - distance));
-  }
-  std::size_t first = 0;
-  for (std::size_t before = 0; before < lane; ++before) first += data.at("sizes")[before].get<std::size_t>();
-  EXPECT_LE(first + data.at("sizes")[lane].get<std::size_t>(), all.size());
-  const std::vector<std::uint32_t> bytes(all.begin() + static_cast<std::ptrdiff_t>(first),
-                                         all.begin() + static_cast<std::ptrdiff_t>(first + data.at("sizes")[lane].get<std::size_t>()));
-  std::vector<std::array<std::int64_t, 4>> spans;
-  std::int64_t end = 0, micro_batch = -1, chunk = -1;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    std::size_t token = bytes[i];
-    if (token >= 224) token = (token - 224) * 256 + bytes.at(++i) + 224;
-    const auto part = [&](std::size_t k) { return data.at("tokens").at(4 * token + k).get<std::int64_t>(); };
-    end += part(1);
-    micro_batch += part(2);
-    chunk += part(3);
-    spans.push_back({part(0), micro_batch, chunk, end});
-  }
-  return spans;
-}
-
 TEST(Html, TwelveVariantsTakeUnderThreeTenthsOfASecond) {
   const benchsuite::Run run = synthetic_run(true);
   double best = 1e9;  // of three, in processor time: other programs may run beside the test
@@ -146,73 +67,6 @@ TEST(Html, TwelveVariantsTakeUnderThreeTenthsOfASecond) {
     best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   EXPECT_LT(best, 0.3);
-}
-
-// A step whose passes repeat takes a fraction of a byte a span.
-TEST(GanttData, RepeatsAreSaidOnce) {
-  benchsuite::Run run = synthetic_run();
-  VariantResult& v = run.cases[0].variants[0];
-  v.step = Picoseconds{1000} << 22;  // spans are whole quanta: no rounding tells passes apart
-  const Picoseconds length = v.step / 2048;
-  std::size_t spans = 0;
-  for (StageResult& stage : v.stages) {
-    stage.gantt.clear();
-    for (int i = 0; i < 1024; ++i) {
-      const Picoseconds at = 2 * length * i;
-      stage.gantt.push_back({Category::forward, i, 0, at, at + length});
-      stage.gantt.push_back({Category::backward, i, 0, at + length, at + 2 * length});
-    }
-    spans += stage.gantt.size();
-  }
-  EXPECT_LT(html::gantt_data(v).size(), 400 + spans / 8);
-}
-
-TEST(GanttData, HoldsEverySpanToTheQuantum) {
-  const benchsuite::Run run = synthetic_run(true);
-  for (const VariantResult& v : run.cases[0].variants) {
-    const Json data = Json::parse(html::gantt_data(v));
-    const auto quantum = data.at("quantum").get<std::int64_t>();
-    EXPECT_LE(quantum, v.step / 100'000);
-    for (std::size_t lane = 0; lane < v.stages.size(); ++lane) {
-      const auto spans = decoded(data, lane);
-      EXPECT_NEAR(static_cast<double>(spans.back()[3] * quantum), static_cast<double>(v.step), static_cast<double>(quantum));
-      std::size_t at = 0;
-      for (const GanttSpan& span : v.stages[lane].gantt) {
-        if (span.end - span.start < 2 * quantum) continue;
-        while (at < spans.size() && spans[at][3] * quantum < span.end - quantum) ++at;
-        ASSERT_LT(at, spans.size());
-        EXPECT_EQ(spans[at][0], static_cast<int>(span.category));
-        EXPECT_EQ(spans[at][1], span.micro_batch);
-        EXPECT_EQ(spans[at][2], span.chunk);
-        EXPECT_NEAR(static_cast<double>(spans[at][3] * quantum), static_cast<double>(span.end), static_cast<double>(quantum));
-      }
-    }
-  }
-}
-
-TEST(GanttData, ManyStagesAndMicroBatchesStaySmall) {
-  // 1F1B of 64 stages and 512 micro-batches, lengths that don't divide, forward, collective, recompute and backward each.
-  VariantResult v = wide_variant(64, 512);
-  const std::string data = html::gantt_data(v);
-  EXPECT_LT(data.size(), 600'000u);
-  EXPECT_EQ(decoded(Json::parse(data), 63).size(), v.stages[63].gantt.size() + 3);  // waits at the start, for the first gradient, at the end
-}
-
-TEST(GanttData, OddInputGetsACoarserPictureNotAHang) {
-  VariantResult v;
-  v.step = 1'000'000'007;
-  v.stages.resize(2);
-  std::int64_t at = 0;
-  for (int i = 0; i < 30'000; ++i) {  // no two spans alike
-    const std::int64_t end = at + 1 + (i * 7919LL) % 60'000;
-    if (end > v.step) break;
-    v.stages[0].gantt.push_back({Category::forward, i * 31 % 9973, 0, at, end});
-    at = end;
-  }
-  v.stages[1].gantt.push_back({Category::forward, 0, 0, -5, 2 * v.step});  // outside the step: cut
-  const auto spans = decoded(Json::parse(html::gantt_data(v)), 1);
-  ASSERT_EQ(spans.size(), 1u);
-  EXPECT_EQ(spans[0][0], 0);
 }
 
 TEST(Numbers, EveryNumberOfThePageIsExplained) {
@@ -426,51 +280,6 @@ TEST(Html, SurvivesEmptyAndBrokenRuns) {
   run.cases[0].waterfalls.emplace_back();
   EXPECT_NE(html_report(run).find("NOT_ENOUGH_GPUS"), std::string::npos);
   EXPECT_NE(markdown_report(run).find("is missing"), std::string::npos);
-}
-
-TEST(MarkdownToHtml, RendersTheSubset) {
-  EXPECT_EQ(html::markdown_to_html("# A *b*\n\ntext `x<y` **z**\nmore\n", 4),
-            "<h4>A <em>b</em></h4>\n<p>text <code>x&lt;y</code> <strong>z</strong> more</p>\n");
-  EXPECT_EQ(html::markdown_to_html("- a\n  b\n- c\n\n1. d", 4),
-            "<ul><li>a b</li><li>c</li></ul>\n<ol><li>d</li></ol>\n");
-  EXPECT_EQ(html::markdown_to_html("```\n<a> *b*\n```", 4), "<pre><code>&lt;a&gt; *b*\n</code></pre>\n");
-  EXPECT_EQ(html::markdown_to_html("a snake_case_name and 2 * 3 * 4", 4), "<p>a snake_case_name and 2 * 3 * 4</p>\n");
-  EXPECT_EQ(html::markdown_to_html("[p](https://x.y)", 4), "<p>p <span class=\"soft mono\">(https://x.y)</span></p>\n");
-}
-
-TEST(Markdown, VerdictFailuresTablesAndSums) {
-  const std::string text = markdown_report(synthetic_run());
-  std::size_t at = 0;
-  for (const char* word :
-       {"# benchsuite 20260830T021500Z-7f3a: FAIL", "benchsuite run --case sp_recompute_13b", "## What failed and why",
-        "**FAIL** sp_recompute_13b: step-time ratio across", "### Why: full_m8 → selective_m8", "### Variants",
-        "### Expectations", "### Claims", "### Method", "#### Method"}) {
-    const std::size_t found = text.find(word, at);
-    ASSERT_NE(found, std::string::npos) << word;
-    at = found;
-  }
-  // Each row of the shares adds up to 100.0 as printed.
-  const std::size_t table = text.find("### Where the step goes");
-  std::istringstream lines(text.substr(table, text.find("\n### ", table + 5) - table));
-  int rows = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("_m8 |") == std::string::npos && line.find("_m128 |") == std::string::npos) continue;
-    int tenths = 0, count = 0;
-    const std::regex number("\\| ([0-9]+)\\.([0-9])(?= )");
-    for (std::sregex_iterator it(line.begin(), line.end(), number), end; it != end && count < kCategories;
-         ++it, ++count)
-      tenths += std::stoi((*it)[1]) * 10 + std::stoi((*it)[2]);
-    EXPECT_EQ(count, kCategories) << line;
-    EXPECT_EQ(tenths, 1000) << line;
-    ++rows;
-  }
-  EXPECT_EQ(rows, 8);
-}
-
-TEST(Markdown, HostileTextBringsNoMarkup) {
-  const std::string text = markdown_report(hostile());
-  const std::string without_note = text.substr(0, text.find("### Method"));
-  EXPECT_EQ(without_note.substr(without_note.find("## What failed")).find("<script"), std::string::npos);
 }
 
 }  // namespace
