@@ -17,6 +17,24 @@ struct Unmapped {
   std::string reason;
 };
 
+/// The most that a count of a row can be: a product of three doesn't overflow.
+constexpr std::int64_t kMostOfACount = std::int64_t{1} << 20;
+
+/// `found` as a count, 1 to kMostOfACount.
+std::int64_t count_of(const std::string& dotted, const Json& found) {
+  const Json holder = {{"value", found}};
+  const auto number = PublishedRow::integer(holder, "value");
+  if (!number || *number < 1 || *number > kMostOfACount) {
+    throw Unmapped{fmt::format("{} = {} is no whole number from 1 to {}", dotted, found.dump(), kMostOfACount)};
+  }
+  return *number;
+}
+
+std::optional<std::int64_t> count_in(const Json& object, const std::string& part, const char* key) {
+  if (!object.contains(key) || object[key].is_null()) return std::nullopt;
+  return count_of(part + "." + key, object[key]);
+}
+
 /// Words for what the engine's families are called in rows.
 ModelFamily family_of(const PublishedRow& row, std::vector<std::string>& assumptions) {
   const std::string family = PublishedRow::text(row.model, "family");
@@ -59,13 +77,11 @@ class Mapper {
   std::int64_t whole(const std::string& dotted) {
     const Json found = value(dotted);
     if (found.is_null()) throw Unmapped{dotted + " is not stated"};
-    const Json holder = {{"value", found}};
-    const auto number = PublishedRow::integer(holder, "value");
-    if (!number) throw Unmapped{dotted + " = " + found.dump() + " is no whole number"};
-    return *number;
+    return count_of(dotted, found);
   }
   std::int64_t whole_or(const std::string& dotted, std::int64_t fallback) {
-    return value(dotted).is_null() ? fallback : whole(dotted);
+    const Json found = value(dotted);
+    return found.is_null() || found == Json(fallback) ? fallback : count_of(dotted, found);
   }
 
   void model();
@@ -137,12 +153,12 @@ void Mapper::model() {
 }
 
 std::int64_t Mapper::data_parallel(const Layout& layout) {
-  const auto gpus = PublishedRow::integer(row_.cluster, "gpus");
+  const auto gpus = count_in(row_.cluster, "cluster", "gpus");
   const std::int64_t model_ranks = layout.tp * layout.pp * layout.cp;
   const Json stated = value("layout.dp");
   if (stated.is_number()) {
     const std::int64_t dp = whole("layout.dp");
-    if (gpus && dp * model_ranks != *gpus) {
+    if (gpus && (*gpus % model_ranks != 0 || *gpus / model_ranks != dp)) {
       throw Unmapped{fmt::format("tp x pp x cp x dp = {} x {} x {} x {} is not the {} GPUs of the cluster", layout.tp,
                                  layout.pp, layout.cp, dp, *gpus)};
     }
@@ -156,16 +172,19 @@ std::int64_t Mapper::data_parallel(const Layout& layout) {
 }
 
 void Mapper::batch(Layout& layout) {
-  const auto rounds = PublishedRow::integer(row_.layout, "num_microbatches");
+  const auto rounds = count_in(row_.layout, "layout", "num_microbatches");
   Json micro = row_value(row_, "layout.micro_batch"), global = row_value(row_, "layout.global_batch");
   const bool drawn = std::any_of(settings_.begin(), settings_.end(), [](const auto& s) { return s.key == "layout.micro_batch"; });
-  if (micro.is_null() && !drawn && global.is_number() && rounds && whole("layout.global_batch") % (*rounds * layout.dp) == 0) {
-    micro = whole("layout.global_batch") / (*rounds * layout.dp);
+  if (micro.is_null() && !drawn && global.is_number() && rounds) {
+    const std::int64_t all = count_of("layout.global_batch", global), passes = *rounds * layout.dp;
+    if (all % passes == 0) micro = all / passes;
   }
   if (micro.is_null()) micro = value("layout.micro_batch");
+  if (micro.is_number()) micro = count_of("layout.micro_batch", micro);
   if (global.is_null() && micro.is_number() && rounds) global = micro.get<std::int64_t>() * *rounds * layout.dp;
   if (global.is_null()) global = value("layout.global_batch");
   if (global == Json("micro_batch") && micro.is_number()) global = micro.get<std::int64_t>() * layout.dp;
+  if (global.is_number()) global = count_of("layout.global_batch", global);
   if (micro == Json("all") && global.is_number()) micro = std::max<std::int64_t>(1, global.get<std::int64_t>() / layout.dp);
   if (!micro.is_number_integer()) throw Unmapped{"layout.micro_batch is not stated"};
   if (!global.is_number_integer()) throw Unmapped{"layout.global_batch is not stated"};

@@ -181,6 +181,26 @@ TEST_F(MapRow, EveryReasonIsNamed) {
   EXPECT_THAT(reason([&] { row_["model"] = 3; }), HasSubstr("model is no object"));
 }
 
+// Whatever stands for a count, the row is refused in words: nothing divides by zero or overflows.
+TEST_F(MapRow, CountsThatAreNoneAreRefused) {
+  const Json good = row_;
+  const std::pair<const char*, const char*> counts[] = {
+      {"model", "layers"},       {"model", "hidden"},        {"model", "heads"},     {"model", "kv_heads"},
+      {"model", "seq"},          {"model", "vocab"},         {"cluster", "gpus"},    {"layout", "tp"},
+      {"layout", "pp"},          {"layout", "cp"},           {"layout", "vpp"},      {"layout", "dp"},
+      {"layout", "micro_batch"}, {"layout", "global_batch"}, {"layout", "num_microbatches"}};
+  for (const auto& [part, key] : counts) {
+    for (const Json& odd : {Json(0), Json(-0.0), Json(-2), Json(2.5), Json(1e18), Json(1e308), Json(std::int64_t{1} << 62)}) {
+      row_ = good;
+      row_[part][key] = odd;
+      if (std::string(key) == "num_microbatches") row_["layout"].erase("micro_batch");
+      const MappedRow mapped = map();
+      EXPECT_FALSE(mapped.mapped) << key << " = " << odd;
+      EXPECT_THAT(mapped.reason, HasSubstr(std::string(part) + "." + key + " = " + odd.dump())) << mapped.reason;
+    }
+  }
+}
+
 TEST_F(MapRow, NicsOfTheProfileFollowTheText) {
   std::string reason;
   const auto profile = [&](const char* gpu, const char* text) {
