@@ -12,6 +12,7 @@
 #include "engine/model/flops.h"
 #include "suite/accuracy/ablation.h"
 #include "suite/accuracy/ensemble.h"
+#include "suite/accuracy/relative.h"
 #include "suite/accuracy/row_job.h"
 
 namespace benchsuite {
@@ -119,8 +120,9 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
   report.simulated = jobs.simulated();
   report.sources = score_by(report.rows, false, rules);
   report.sets = score_by(report.rows, true, rules);
-  add_first_scores(root, report.sets);
   for (Score& score : report.sets) add_share_of_draws(report.rows, draws, score);
+  for (Score& score : relative_scores(rows, report.rows, draws, rules)) report.sets.push_back(std::move(score));
+  add_first_scores(root, report.sets);
   if (options.ablate) report.ablation = ablate(rows, report.rows, jobs, rules, options.threads, progress, signal);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;

@@ -55,6 +55,13 @@ struct RowResult {
   std::string configuration() const;
 };
 
+/// A row of a relative score: times over those of its reference row.
+struct RelativeRow {
+  std::string id, reference;
+  double published = 0, predicted = 0;
+  double error_pct = 0;
+};
+
 struct Score {
   std::string name;  ///< of a source or a set
   std::size_t rows = 0, mapped = 0, compared = 0;
@@ -73,6 +80,8 @@ struct Score {
   std::size_t memory_rows = 0;         ///< rows that say out of memory, or ran
   double memory_right = 0;             ///< share predicted right
   std::size_t false_fits = 0, false_ooms = 0;
+  std::string relative_to;                 ///< what the rows are compared with, relative.h; empty: the published time itself
+  std::vector<RelativeRow> relative_rows;  ///< relative scores only
 };
 
 struct AblationRow {
@@ -85,7 +94,7 @@ struct AblationRow {
 
 struct AccuracyReport {
   std::vector<RowResult> rows;
-  std::vector<Score> sources, sets;
+  std::vector<Score> sources, sets;  ///< sets: the relative ones last
   std::vector<AblationRow> ablation;
   std::string selection;     ///< --source as given
   int draws = 0;

@@ -33,8 +33,9 @@ void scores_table(Page& page, const std::vector<Score>& scores, const char* what
     const char* tone = !any || !score.target_mean_pct ? "" : score.mean_abs_pct <= *score.target_mean_pct ? " class=met" : " class=missed";
     page.add("<tr><td class=\"l wide\">{}<td>{}<td>{}", html_escape(score.name), score.rows, score.compared);
     if (any) {
-      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{:.1f} of {}", tone, score.mean_abs_pct, score_number(score.target_mean_pct, 1),
-               score.max_abs_pct, score.bias_pct, score.configuration_mean_abs_pct, score.configurations);
+      page.add("<td{}>{:.1f}<td>{}<td>{:.1f}<td>{:+.1f}<td>{}", tone, score.mean_abs_pct, score_number(score.target_mean_pct, 1),
+               score.max_abs_pct, score.bias_pct,
+               score.configurations > 0 ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–");
     } else {
       page.add("<td>–<td>{}<td>–<td>–<td>–", score_number(score.target_mean_pct, 1));
     }
@@ -99,9 +100,24 @@ void ablation_table(Page& page, const AccuracyReport& report) {
   page.raw("</tbody></table></div>\n");
 }
 
+void ratios_table(Page& page, const Score& score) {
+  page.add("<details><summary>{}: {} rows</summary><p>{}</p><div class=scroll><table><thead><tr><th class=l>row<th class=l>over"
+           "<th>published<th>predicted<th>error</tr></thead><tbody>\n",
+           html_escape(score.name), score.relative_rows.size(), html_escape(score.relative_to));
+  for (const RelativeRow& row : score.relative_rows) {
+    page.add("<tr><td class=l>{}<td class=l>{}<td>{:.3f}<td>{:.3f}<td>{:+.1f} %</tr>\n", html_escape(row.id), html_escape(row.reference),
+             row.published, row.predicted, row.error_pct);
+  }
+  page.raw("</tbody></table></div></details>\n");
+}
+
 void rows_table(Page& page, const AccuracyReport& report) {
   page.raw("<h2>Rows</h2>\n");
   for (const Score& score : report.sets) {
+    if (!score.relative_to.empty()) {
+      ratios_table(page, score);
+      continue;
+    }
     if (score.mapped == 0) continue;
     page.add("<details><summary>{}: {} rows</summary><div class=scroll><table><thead><tr><th class=l>row<th>published<th>predicted"
              "<th>error<th>interval<th class=l>dominant<th>peak memory</tr></thead><tbody>\n", html_escape(score.name), score.mapped);

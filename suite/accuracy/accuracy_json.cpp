@@ -74,6 +74,17 @@ Json score_json(const Score& score, const char* name) {
   if (score.target_max_pct) json["target_max_pct"] = *score.target_max_pct;
   if (score.first_mean_abs_pct) json["first_mean_abs_pct"] = *score.first_mean_abs_pct;
   if (score.share_of_draws) json["share_of_draws_that_meets_the_target"] = *score.share_of_draws;
+  if (!score.relative_to.empty()) {
+    json["relative_to"] = score.relative_to;
+    json["relative_rows"] = Json::array();
+    for (const RelativeRow& row : score.relative_rows) {
+      json["relative_rows"].push_back({{"id", row.id},
+                                       {"reference", row.reference},
+                                       {"published", row.published},
+                                       {"predicted", row.predicted},
+                                       {"error_pct", row.error_pct}});
+    }
+  }
   return json;
 }
 

@@ -22,10 +22,13 @@ std::string accuracy_markdown(const AccuracyReport& report) {
                         score.rows, score.compared, score_number(score.first_mean_abs_pct, 1),
                         any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", score_number(score.target_mean_pct, 1),
                         any ? fmt::format("{:.1f}", score.max_abs_pct) : "–", any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
-                        any ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
+                        score.configurations > 0 ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
                         score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct, 1),
                         score_share(score.share_of_draws),
                         score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
+  }
+  for (const Score& score : report.sets) {
+    if (!score.relative_to.empty()) text += "\n- **" + markdown_escape(score.name) + "**: " + score.relative_to + "\n";
   }
   text += "\n## What is left\n\n";
   for (const Score& score : report.sets) {

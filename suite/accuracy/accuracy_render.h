@@ -9,7 +9,8 @@ namespace benchsuite {
 
 /// {"rows": [{"id", "mapped", "reason", "published", "predicted", "error_pct", "interval", "dominant", ...}],
 ///  "sources": [{"source", "rows", "mean_abs_pct", "max_abs_pct", "bias_pct", "rank_correlation", "interval_coverage", ...}],
-///  "sets": [...], "ablation": [...]}. Times in seconds, errors in percent; null where there is nothing to say.
+///  "sets": [...], "ablation": [...]}. Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
+///  "published", "predicted", "error_pct"}], ratios of times. Times in seconds, errors in percent; null where there is nothing to say.
 Json to_json(const AccuracyReport& report);
 
 /// Tables for a terminal: sets and sources, reasons of unmapped rows, ablation; with `rows`, every row.

@@ -26,7 +26,7 @@ std::string scores_text(const std::vector<Score>& scores, const char* title) {
     table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
                of(score.max_abs_pct), of(score.bias_pct), score_number(score.target_mean_pct, 1),
                score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct),
-               score_share(score.share_of_draws), of(score.configuration_mean_abs_pct),
+               score_share(score.share_of_draws), score.configurations > 0 ? of(score.configuration_mean_abs_pct) : "–",
                score.memory_rows > 0 ? score_share(score.memory_right) : std::string("–")});
   }
   return table.text(2, [](std::string_view header) { return std::string(header); });
@@ -43,7 +43,18 @@ std::string rows_text(const AccuracyReport& report) {
                row.interval ? format_seconds(row.interval->first) + " – " + format_seconds(row.interval->second) : "–",
                row.dominant});
   }
-  return table.text(2, [](std::string_view header) { return std::string(header); });
+  std::string text = table.text(2, [](std::string_view header) { return std::string(header); });
+  TextTable ratios({{"row", TextTable::left, 44}, {"over", TextTable::left, 44}, {"published"}, {"predicted"}, {"error"}});
+  bool any = false;
+  for (const Score& score : report.sets) {
+    for (const RelativeRow& row : score.relative_rows) {
+      any = true;
+      ratios.add({row.id, row.reference, fmt::format("{:.3f}", row.published), fmt::format("{:.3f}", row.predicted),
+                  fmt::format("{:+.1f} %", row.error_pct)});
+    }
+  }
+  if (any) text += "\n" + ratios.text(2, [](std::string_view header) { return std::string(header); });
+  return text;
 }
 
 }  // namespace
@@ -67,6 +78,9 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
   text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
           "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width;\n"
           "  draws ok: share of the ensemble's draws whose mean error meets the target; config: mean over configurations\n\n";
+  for (const Score& score : report.sets) {
+    if (!score.relative_to.empty()) text += fmt::format("  {}: {}\n", score.name, score.relative_to);
+  }
   std::size_t unmapped = 0;
   TextTable reasons({{"rows"}, {"not mapped because", TextTable::left, 100}});
   for (const UnmappedReason& reason : unmapped_reasons(report)) {

@@ -38,6 +38,36 @@ SourceRule read_rule(const Json& json, const std::string& file, const std::strin
   return rule;
 }
 
+RelativeSet read_relative(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems) {
+  ObjectReader reader(json, file, path, problems);
+  RelativeSet set;
+  reader.required("set", set.set);
+  reader.required("of", set.of);
+  reader.optional("id", set.ids);
+  std::string compares;
+  reader.required("compares", compares);
+  set.compares = compares == "schedule" ? RelativeSet::Compares::schedule : RelativeSet::Compares::step;
+  if (!compares.empty() && compares != "step" && compares != "schedule") {
+    reader.problem("compares", "is nothing that is compared", "use \"step\" or \"schedule\"");
+  }
+  set.reference = pairs_of(reader, "reference");
+  if (set.reference.empty()) reader.problem("reference", "names no row", "give dotted keys and values of the reference rows");
+  reader.required("mean_abs_pct", set.mean_abs_pct);
+  reader.required("why", set.why);
+  reader.optional("residual", set.residual);
+  reader.finish();
+  return set;
+}
+
+/// Whether the row has these values.
+bool holds(const PublishedRow& row, const std::vector<std::pair<std::string, Json>>& terms) {
+  return std::all_of(terms.begin(), terms.end(), [&](const auto& term) { return row_value(row, term.first) == term.second; });
+}
+
+bool begins_with_one(const PublishedRow& row, const std::vector<std::string>& ids) {
+  return std::any_of(ids.begin(), ids.end(), [&](const auto& id) { return row.id.starts_with(id); });
+}
+
 }  // namespace
 
 std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std::string& file, const std::string& path,
@@ -77,12 +107,15 @@ Json row_value(const PublishedRow& row, const std::string& dotted) {
   return (*object)[key];
 }
 
+bool RelativeSet::covers(const PublishedRow& row, const std::string& set_of_row) const {
+  return std::find(of.begin(), of.end(), set_of_row) != of.end() && (ids.empty() || begins_with_one(row, ids));
+}
+
+bool RelativeSet::is_reference(const PublishedRow& row) const { return holds(row, reference); }
+
 const SourceRule* SourceRules::rule_of(const PublishedRow& row) const {
   for (const SourceRule& rule : rules) {
-    const bool named = std::any_of(rule.ids.begin(), rule.ids.end(), [&](const auto& id) { return row.id.starts_with(id); });
-    const bool holds = std::all_of(rule.where.begin(), rule.where.end(),
-                                   [&](const auto& term) { return row_value(row, term.first) == term.second; });
-    if (named && holds) return &rule;
+    if (begins_with_one(row, rule.ids) && holds(row, rule.where)) return &rule;
   }
   return nullptr;
 }
@@ -121,6 +154,13 @@ SourceRules read_source_rules(const Json& json, const std::string& file, std::ve
       if (most > 0) made.max_abs_pct = most;
       target.optional("residual", made.residual);
       target.finish();
+    }
+  }
+  if (reader.raw("relative")) {
+    if (const Json* list = list_of("relative")) {
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        result.relative.push_back(read_relative((*list)[i], file, "relative[" + std::to_string(i) + "]", problems));
+      }
     }
   }
   reader.finish();

@@ -3,7 +3,8 @@
 //   {"rules": [{"set": "Korthikanti Table 5", "id": ["korthikanti2022.table5"], "where": {"layout.pp": 1},
 //               "stack": "megatron-2022", "why": "...", "defaults": {"layout.zero_stage": 0},
 //               "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "..."}]}],
-//    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6, "residual": "..."}]}
+//    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6, "residual": "..."}],
+//    "relative": [...]}   (relative.h)
 //
 // The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
 // the row's. Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
@@ -48,9 +49,26 @@ struct SetTarget {
   std::string residual;  ///< what carries the error that is left, and how that is known
 };
 
+/// Rows compared by their ratio to a reference row: relative.h.
+struct RelativeSet {
+  enum class Compares : std::uint8_t { step, schedule };
+
+  std::string set;
+  std::vector<std::string> of;   ///< the sets whose rows are compared
+  std::vector<std::string> ids;  ///< of these, ids that begin so; empty: all
+  Compares compares = Compares::step;
+  std::vector<std::pair<std::string, Json>> reference;  ///< what sets a reference row apart, by dotted key
+  double mean_abs_pct = 0;
+  std::string why, residual;
+
+  bool covers(const PublishedRow& row, const std::string& set_of_row) const;
+  bool is_reference(const PublishedRow& row) const;
+};
+
 struct SourceRules {
   std::vector<SourceRule> rules;
   std::vector<SetTarget> targets;
+  std::vector<RelativeSet> relative;
 
   /// The row's rule; nullptr when none fits.
   const SourceRule* rule_of(const PublishedRow& row) const;
