@@ -128,11 +128,13 @@ class Validator {
           "set it to 0 (every rank keeps all states), 1 (optimizer states sharded), 2 (gradients too) or 3 (parameters "
           "too)");
     }
-    if (layout_.precision == DType::fp8 && wanted_ == Wanted::numbers) {
-      add("layout.precision", quoted("fp8"), "8-bit products are timed on device sim alone", "set it to \"bf16\" or \"fp32\"");
-    } else if (layout_.precision != DType::bf16 && layout_.precision != DType::fp32 && layout_.precision != DType::fp8) {
-      add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
+    const bool timed_only = layout_.precision == DType::fp8 || layout_.precision == DType::fp16;
+    if (timed_only && wanted_ == Wanted::numbers) {
+      add("layout.precision", quoted(name_of(layout_.precision)), "this precision is timed on device sim alone",
           "set it to \"bf16\" or \"fp32\"");
+    } else if (!timed_only && layout_.precision != DType::bf16 && layout_.precision != DType::fp32) {
+      add("layout.precision", quoted(name_of(layout_.precision)), "this precision is not in the engine",
+          "set it to \"bf16\", \"fp16\", \"fp8\" or \"fp32\"");
     }
     for (const auto& [key, set] : {std::pair{"stack.framework_loss", stack_.framework_loss},
                                    std::pair{"stack.separate_gate_linear", stack_.separate_gate_linear}}) {

@@ -18,8 +18,8 @@ struct TrainConfig {
 };
 
 /// What is wanted of a configuration. Some can be recorded and timed but not computed: context parallelism (the exchange of
-/// keys and values, which runs behind the attention of the part at hand, is not recorded), fp8 products, and the layouts of
-/// logits and gates that two features of a stack name.
+/// keys and values, which runs behind the attention of the part at hand, is not recorded), fp8 and fp16 products (the latter
+/// without its loss scale), and the layouts of logits and gates that two features of a stack name.
 enum class Wanted : std::uint8_t { times, numbers };
 
 /// Everything that keeps the configuration from running, each with key (model.*, layout.*), value and remedy; empty

@@ -222,9 +222,12 @@ void Mapper::precision(Layout& layout) {
   const Json found = value("layout.precision");
   if (found == Json("bf16")) {
     layout.precision = DType::bf16;
-  } else if (found == Json("fp16") || found == Json("fp16/bf16")) {
+  } else if (found == Json("fp16/bf16")) {
     layout.precision = DType::bf16;
-    out_.assumptions.push_back("fp16 runs as bf16: the same bytes and tensor-core rate");
+    out_.assumptions.push_back("fp16 or bf16: runs as bf16");
+  } else if (found == Json("fp16")) {
+    layout.precision = DType::fp16;
+    out_.assumptions.push_back("fp16: the checks of its loss scale are not counted");
   } else if (found == Json("fp8")) {
     layout.precision = DType::fp8;
   } else if (found == Json("fp32")) {
@@ -382,9 +385,10 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     out.config.stack = stack.stack;
     mapper.kernels();
     apply_to_stack(settings, out.config.stack);
-    std::string reason;
-    out.hardware = profile_of(row.cluster, root, reason);
-    if (out.hardware.empty()) throw Unmapped{reason};
+    std::string note;
+    out.hardware = profile_of(row.cluster, root, note);
+    if (out.hardware.empty()) throw Unmapped{note};
+    if (!note.empty()) out.assumptions.push_back(note);
     // FLOPs are counted of the model as stated, not of what stands in for it.
     ModelConfig stated = out.config.model;
     stated.ffn_hidden = PublishedRow::integer(row.model, "ffn_hidden").value_or(stated.ffn_hidden);

@@ -1,7 +1,6 @@
 // From a published row to a configuration the engine can simulate, or the reason why not.
 //
-// What the row states is taken; what it leaves out comes from its source's rule and is listed in `assumptions`. fp16 runs as
-// bf16 (same bytes, same tensor-core rate). Where the engine lacks what a row did, the row stays unmapped with the reason.
+// What the row states is taken; what it leaves out comes from its source's rule and is listed in `assumptions`. Where the engine lacks what a row did, the row stays unmapped with the reason.
 #pragma once
 
 #include <map>
@@ -62,7 +61,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
                   const std::vector<Setting>& settings = {});
 
 /// The profile of a row's cluster: by GPU, and by NICs where the interconnect text states them ("4x ... 200 Gb/s",
-/// "8x400G", "1600 Gb/s"). "" with `reason` where there is none.
-std::string profile_of(const Json& cluster, const DataRoot& root, std::string& reason);
+/// "8x400G", "1600 Gb/s"). `note` is what was assumed, "" for nothing. "" where there is none, the reason in `note`.
+std::string profile_of(const Json& cluster, const DataRoot& root, std::string& note);
 
 }  // namespace benchsuite

@@ -9,11 +9,15 @@ namespace benchsuite {
 
 namespace {
 
-/// Rows' names of GPUs, and the family of profiles whose names begin so.
-constexpr std::pair<const char*, const char*> kFamilies[] = {
+/// A row's name of a GPU, the family of profiles whose names begin so, and what is assumed.
+struct Family {
+  const char *gpu, *profiles, *assumed = "";
+};
+constexpr Family kFamilies[] = {
     {"a100-sxm4-80gb", "dgx-a100-80g"}, {"a100-sxm4-40gb", "dgx-a100-40g"}, {"h100-sxm5-80gb", "dgx-h100"},
     {"h200-sxm-141gb", "dgx-h200"},     {"h200", "dgx-h200"},               {"b200", "hgx-b200"},
     {"gb200", "gb200-nvl72"},           {"v100-sxm3-32gb", "dgx-2-v100"},
+    {"a100-sxm4-40gb-or-80gb", "dgx-a100-80g", "memory of the A100 not stated: runs on 80 GB"},
 };
 
 /// NICs of a node and their line rate in Gb/s, as the text has them.
@@ -32,14 +36,14 @@ Nics nics_in(const std::string& text) {
 
 }  // namespace
 
-std::string profile_of(const Json& cluster, const DataRoot& root, std::string& reason) {
+std::string profile_of(const Json& cluster, const DataRoot& root, std::string& note) {
   const std::string gpu = PublishedRow::text(cluster, "gpu");
   std::string family;
-  for (const auto& [name, profile] : kFamilies) {
-    if (gpu == name) family = profile;
+  for (const Family& known : kFamilies) {
+    if (gpu == known.gpu) family = known.profiles, note = known.assumed;
   }
   if (family.empty()) {
-    reason = gpu.empty() ? "cluster.gpu is not stated" : "no hardware profile for GPU " + gpu;
+    note = gpu.empty() ? "cluster.gpu is not stated" : "no hardware profile for GPU " + gpu;
     return "";
   }
   const std::vector<std::string> names = root.names(DataKind::hardware);
@@ -48,7 +52,7 @@ std::string profile_of(const Json& cluster, const DataRoot& root, std::string& r
     if (const std::string exact = fmt::format("{}-{}x{}g", family, nics.count, nics.gigabits); exists(exact)) return exact;
   }
   if (exists(family)) return family;
-  reason = "there is no hardware profile " + family;
+  note = "there is no hardware profile " + family;
   return "";
 }
 

@@ -292,7 +292,7 @@ TEST(Validate, ListsEverythingAtOnce) {
         c.model.ffn_hidden = 20482;
         c.layout.zero_stage = -1;
         c.layout.cp = 2, c.layout.attention = AttentionKernel::unfused;
-        c.layout.precision = DType::fp16;
+        c.layout.precision = DType::int32;
         c.layout.global_batch = 30;
         c.layout.vpp = 2;
         c.layout.recompute.granularity = RecomputeGranularity::full;

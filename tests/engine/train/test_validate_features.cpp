@@ -26,7 +26,9 @@ TEST(Validate, SomeConfigurationsAreTimedOnly) {
   };
   expect_timed_only([](TrainConfig& c) { c.layout.cp = 2, c.layout.attention = AttentionKernel::flash; },
                     "layout.cp = 2: context parallelism is timed on device sim alone; set it to 1");
-  expect_timed_only([](TrainConfig& c) { c.layout.precision = DType::fp8; }, "layout.precision = \"fp8\"");
+  expect_timed_only([](TrainConfig& c) { c.layout.precision = DType::fp8; },
+                    "layout.precision = \"fp8\": this precision is timed on device sim alone; set it to \"bf16\" or \"fp32\"");
+  expect_timed_only([](TrainConfig& c) { c.layout.precision = DType::fp16; }, "layout.precision = \"fp16\"");
   expect_timed_only([](TrainConfig& c) { c.stack.framework_loss = true; },
                     "stack.framework_loss = true: this is timed on device sim alone; set it to false");
   expect_timed_only([](TrainConfig& c) { c.stack.separate_gate_linear = true; }, "stack.separate_gate_linear = true");
@@ -149,9 +151,9 @@ TEST(Validate, WhatTheEngineDoesNotHave) {
       ElementsAre("c.json: layout.ep = 2: expert parallelism is not in the engine: its models are dense; set it to "
                   "1"));
   EXPECT_THAT(
-      lines([](TrainConfig& c) { c.layout.precision = DType::fp16; }),
-      ElementsAre("c.json: layout.precision = \"fp16\": this precision is not in the engine; set it to \"bf16\" or "
-                  "\"fp32\""));
+      lines([](TrainConfig& c) { c.layout.precision = DType::int32; }),
+      ElementsAre("c.json: layout.precision = \"int32\": this precision is not in the engine; set it to \"bf16\", "
+                  "\"fp16\", \"fp8\" or \"fp32\""));
   EXPECT_THAT(
       lines([](TrainConfig& c) { c.model.kv_heads = 8; }),
       ElementsAre("c.json: model.kv_heads = 8: family gpt has as many key-value heads as heads; set it to 40 or "

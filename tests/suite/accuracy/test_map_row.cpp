@@ -57,12 +57,12 @@ TEST_F(MapRow, TakesWhatIsStatedAndListsWhatIsNot) {
   EXPECT_EQ(layout.dp, 2);  // 64 / (8 x 4)
   EXPECT_EQ(layout.micro_batches(), 8);
   EXPECT_EQ(layout.vpp, 1);
-  EXPECT_EQ(layout.precision, DType::bf16);
+  EXPECT_EQ(layout.precision, DType::fp16);
   EXPECT_TRUE(layout.sequence_parallel);
   EXPECT_EQ(layout.recompute.granularity, RecomputeGranularity::full);
   EXPECT_EQ(layout.attention, AttentionKernel::unfused);
   EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("layout.recompute")));
-  EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("fp16 runs as bf16")));
+  EXPECT_THAT(mapped.assumptions, ::testing::Contains(HasSubstr("loss scale are not counted")));
   EXPECT_THAT(unstated(mapped), ::testing::Not(::testing::Contains("layout.vpp"))) << "the row states it";
   EXPECT_THAT(unstated(mapped), ::testing::Not(::testing::Contains("layout.sequence_parallel"))) << "the row states it";
 }
@@ -202,17 +202,20 @@ TEST_F(MapRow, CountsThatAreNoneAreRefused) {
 }
 
 TEST_F(MapRow, NicsOfTheProfileFollowTheText) {
-  std::string reason;
+  std::string note;
   const auto profile = [&](const char* gpu, const char* text) {
-    return profile_of({{"gpu", gpu}, {"interconnect", text}}, root_, reason);
+    return profile_of({{"gpu", gpu}, {"interconnect", text}}, root_, note);
   };
   EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3 intra-node; 4x Omni-Path 100 Gb/s per node (Jean Zay)"), "dgx-a100-80g-4x100g");
   EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3; 4x HDR 200 Gb/s per node (800 Gb/s)"), "dgx-a100-80g-4x200g");
   EXPECT_EQ(profile("a100-sxm4-40gb", "1600 Gb/s node-to-node RoCE"), "dgx-a100-40g-8x200g");
   EXPECT_EQ(profile("h100-sxm5-80gb", "DGX Cloud H100 (NVLink4 + 8x400G)"), "dgx-h100-8x400g");
   EXPECT_EQ(profile("h100-sxm5-80gb", "not said"), "dgx-h100");
+  EXPECT_EQ(note, "");
+  EXPECT_EQ(profile("a100-sxm4-40gb-or-80gb", ""), "dgx-a100-80g");
+  EXPECT_THAT(note, HasSubstr("not stated"));
   EXPECT_EQ(profile("abacus", ""), "");
-  EXPECT_THAT(reason, HasSubstr("abacus"));
+  EXPECT_THAT(note, HasSubstr("abacus"));
 }
 
 }  // namespace
