@@ -1,9 +1,11 @@
 #include "suite/report/result_json.h"
 
+#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "suite/report/format.h"
+#include "suite/report/json_text.h"
 
 namespace benchsuite {
 namespace {
@@ -62,17 +64,43 @@ Json to_json(const StageMemory& memory) {
           {"saved_terms", to_json(memory.saved_terms)}};
 }
 
-Json to_json(const StageResult& stage) {
-  Json gantt = Json::array(), sent = Json::array();
-  for (const SentBytes& kind : stage.sent) {
-    sent.push_back({{"kind", kind.kind},
-                    {"bytes", number(kind.bytes)},
-                    {"expected_bytes", number_or_none(kind.expected_bytes)}});
-  }
+Json gantt_json(const StageResult& stage) {
+  Json gantt = Json::array();
   for (const GanttSpan& span : stage.gantt) {
     // A microsecond count with six decimals is exact in a double up to 2^53 ps, two and a half hours.
     gantt.push_back(Json::array({static_cast<double>(span.start) / 1e6, static_cast<double>(span.end) / 1e6,
                                  static_cast<int>(span.category), span.micro_batch, span.chunk}));
+  }
+  return gantt;
+}
+
+/// The text of the same: nearly all of a result, and no document of a million numbers is made for it.
+void write_gantt(const StageResult& stage, std::string& out) {
+  const auto write_integer = [&out](int value) {
+    char digits[16];
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  };
+  out += '[';
+  for (const GanttSpan& span : stage.gantt) {
+    out += &span == stage.gantt.data() ? "[" : ",[";
+    write_microseconds(span.start, out);
+    out += ',';
+    write_microseconds(span.end, out);
+    for (const int value : {static_cast<int>(span.category), span.micro_batch, static_cast<int>(span.chunk)}) {
+      out += ',';
+      write_integer(value);
+    }
+    out += ']';
+  }
+  out += ']';
+}
+
+Json to_json(const StageResult& stage, Json gantt) {
+  Json sent = Json::array();
+  for (const SentBytes& kind : stage.sent) {
+    sent.push_back({{"kind", kind.kind},
+                    {"bytes", number(kind.bytes)},
+                    {"expected_bytes", number_or_none(kind.expected_bytes)}});
   }
   return {{"stage", stage.stage},
           {"representative_rank", stage.representative_rank},
@@ -100,10 +128,9 @@ Json step_statistics(const VariantResult& v) {
           {"spread", number(sampling.spread)}};
 }
 
-Json to_json(const VariantResult& v) {
-  Json communication = Json::array(), stages = Json::array(), bubble = Json::array();
+Json to_json(const VariantResult& v, Json stages) {
+  Json communication = Json::array(), bubble = Json::array();
   for (const CommunicationTime& kind : v.communication) communication.push_back(to_json(kind));
-  for (const StageResult& stage : v.stages) stages.push_back(to_json(stage));
   for (const BubblePart& part : v.bubble_parts) {
     bubble.push_back({{"name", part.name}, {"seconds", number(part.seconds)}, {"explanation", part.explanation}});
   }
@@ -179,9 +206,8 @@ Json to_json(const CheckResult& check) {
           {"explanation", check.explanation}};
 }
 
-Json to_json(const CaseResult& result) {
-  Json variants = Json::array(), waterfalls = Json::array(), checks = Json::array();
-  for (const VariantResult& variant : result.variants) variants.push_back(to_json(variant));
+Json to_json(const CaseResult& result, Json variants) {
+  Json waterfalls = Json::array(), checks = Json::array();
   for (const Waterfall& waterfall : result.waterfalls) waterfalls.push_back(to_json(waterfall));
   for (const CheckResult& check : result.checks) checks.push_back(to_json(check));
   return {{"id", result.id},
@@ -197,53 +223,9 @@ Json to_json(const CaseResult& result) {
           {"method_note", result.method_note}};
 }
 
-/// Scalars, and lists of numbers: what is no longer than a glance.
-bool stays_on_one_line(const Json& value) {
-  if (!value.is_array()) return !value.is_object() || value.empty();
-  for (const Json& item : value) {
-    if (item.is_structured() || item.is_string()) return false;
-  }
-  return true;
-}
-
-std::string scalar(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-void write(const Json& value, std::size_t indent, std::string& out) {
-  if (stays_on_one_line(value)) {
-    out += scalar(value);
-    return;
-  }
-  const std::string inner(indent + 2, ' ');
-  const bool object = value.is_object();
-  out += object ? "{\n" : "[\n";
-  bool first = true;
-  for (auto item = value.begin(); item != value.end(); ++item) {
-    if (!first) out += ",\n";
-    first = false;
-    out += inner;
-    if (object) {
-      out += scalar(Json(item.key())) + ": ";
-      if (item.key() == "gantt") {
-        out += scalar(*item);
-        continue;
-      }
-    }
-    write(*item, indent + 2, out);
-  }
-  out.append("\n").append(indent, ' ').append(object ? "}" : "]");
-}
-
-}  // namespace
-
-std::span<const std::string_view> volatile_keys() {
-  static constexpr std::string_view keys[] = {"run_id", "started", "ended", "host", "elapsed_s"};
-  return keys;
-}
-
-Json to_json(const Run& run) {
-  Json categories = Json::array(), cases = Json::array();
+Json to_json(const Run& run, Json cases) {
+  Json categories = Json::array();
   for (int c = 0; c < kCategories; ++c) categories.push_back(name_of(static_cast<Category>(c)));
-  for (const CaseResult& result : run.cases) cases.push_back(to_json(result));
   return {{"schema_version", kResultSchemaVersion},
           {"run_id", run.run_id},
           {"suite_version", run.suite_version},
@@ -259,11 +241,80 @@ Json to_json(const Run& run) {
           {"cases", std::move(cases)}};
 }
 
-std::string result_text(const Run& run) {
+// Where cases and variants stand in a result.
+constexpr std::size_t kCaseIndent = 4, kVariantIndent = 8;
+
+/// A list of `count` gaps.
+Json gaps(std::size_t count) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < count; ++i) list.push_back(json_gap(i));
+  return list;
+}
+
+/// The document with its gaps filled by `parts`, in order.
+SharedText with_parts(const Json& json, std::size_t indent, std::span<const SharedText> parts, const char* end) {
+  SharedText whole;
   std::string text;
-  write(to_json(run), 0, text);
-  text += '\n';
-  return text;
+  write_json(json, indent, text, [&](std::size_t part, std::string&) {
+    whole.append(std::exchange(text, {}));
+    whole.append(parts[part]);
+  });
+  whole.append(text + end);
+  return whole;
+}
+
+}  // namespace
+
+std::span<const std::string_view> volatile_keys() {
+  static constexpr std::string_view keys[] = {"run_id", "started", "ended", "host", "elapsed_s"};
+  return keys;
+}
+
+Json to_json(const Run& run) {
+  Json cases = Json::array();
+  for (const CaseResult& result : run.cases) {
+    Json variants = Json::array();
+    for (const VariantResult& variant : result.variants) {
+      Json stages = Json::array();
+      for (const StageResult& stage : variant.stages) stages.push_back(to_json(stage, gantt_json(stage)));
+      variants.push_back(to_json(variant, std::move(stages)));
+    }
+    cases.push_back(to_json(result, std::move(variants)));
+  }
+  return to_json(run, std::move(cases));
+}
+
+SharedText variant_text(const VariantResult& variant) {
+  constexpr std::size_t kSpanBytes = 64;  // at most, but for very long steps
+  Json stages = Json::array();
+  std::size_t spans = 0;
+  for (std::size_t i = 0; i < variant.stages.size(); ++i) {
+    stages.push_back(to_json(variant.stages[i], json_gap(i)));
+    spans += variant.stages[i].gantt.size();
+  }
+  std::string text;
+  text.reserve(spans * kSpanBytes);
+  write_json(to_json(variant, std::move(stages)), kVariantIndent, text,
+             [&](std::size_t stage, std::string& out) { write_gantt(variant.stages[stage], out); });
+  return SharedText(std::move(text));
+}
+
+SharedText case_text(const CaseResult& result, std::span<const SharedText> variants) {
+  return with_parts(to_json(result, gaps(variants.size())), kCaseIndent, variants, "");
+}
+
+SharedText result_text(const Run& run, std::span<const SharedText> cases) {
+  return with_parts(to_json(run, gaps(cases.size())), 0, cases, "\n");
+}
+
+std::string result_text(const Run& run) {
+  std::vector<SharedText> cases;
+  for (const CaseResult& result : run.cases) {
+    std::vector<SharedText> variants;
+    for (const VariantResult& variant : result.variants) variants.push_back(variant_text(variant));
+    cases.push_back(case_text(result, variants));
+  }
+  return result_text(run, cases).joined();
 }
 
 }  // namespace benchsuite

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "suite/results/run.h"
+#include "suite/results/shared_text.h"
 
 namespace benchsuite {
 
@@ -32,8 +33,12 @@ Json to_json(const Run& run);
 /// every problem, each with key, value and remedy; `file` names the source in them.
 Run run_from_json(const Json& json, const std::string& file = "result.json");
 
-/// The bytes of result.json: two spaces of indentation, but a list of numbers (or of lists of numbers) stays on one
-/// line.
+/// The bytes of result.json, as json_text.h lays them out.
 std::string result_text(const Run& run);
+
+/// The same in parts, for a variant stands in several files: each as it stands in a result.json, made of those it contains.
+SharedText variant_text(const VariantResult& variant);
+SharedText case_text(const CaseResult& result, std::span<const SharedText> variants);
+SharedText result_text(const Run& run, std::span<const SharedText> cases);
 
 }  // namespace benchsuite

@@ -47,14 +47,14 @@ std::string format_utc(std::int64_t unix_seconds, const char* format) {
 
 }  // namespace
 
-void write_file(const std::string& given, const std::string& text) {
+void write_file(const std::string& given, const SharedText& text) {
   std::error_code unresolved;
   const fs::file_status status = fs::status(given, unresolved);
   if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device or a pipe is written, never replaced
     const int descriptor = ::open(given.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) refuse(given, errno, remedy("--out"));
     try {
-      write_all(descriptor, text, given);
+      for (const SharedText::Piece& piece : text.pieces()) write_all(descriptor, *piece, given);
     } catch (...) {
       ::close(descriptor);
       throw;
@@ -69,7 +69,7 @@ void write_file(const std::string& given, const std::string& text) {
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) refuse(path, errno, remedy("--out"));
   try {
-    write_all(descriptor, text, path);
+    for (const SharedText::Piece& piece : text.pieces()) write_all(descriptor, *piece, path);
   } catch (...) {
     ::close(descriptor);
     ::unlink(temporary.c_str());

@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "engine/core/json_reader.h"
+#include "suite/results/shared_text.h"
 
 namespace benchsuite {
 
 /// Writes `text` to `path` by way of a temporary file in the same folder; on failure the temporary file is removed and
 /// Error (io) thrown with the path and the system's reason.
-void write_file(const std::string& path, const std::string& text);
+void write_file(const std::string& path, const SharedText& text);
+inline void write_file(const std::string& path, std::string text) { write_file(path, SharedText(std::move(text))); }
 
 /// Points `link` at `target` (a name in the same folder), replacing a former link in one step. Throws Error (io).
 void point_link(const std::string& link, const std::string& target);

@@ -34,28 +34,48 @@ Parts::Parts(std::string folder, Run frame) : folder_(std::move(folder)), frame_
   frame_.cases.clear();
 }
 
-void Parts::write(const CaseResult& result, const VariantResult& variant) const {
+void Parts::write(const CaseResult& result, const VariantResult& variant) {
   if (!ran_to_its_end(variant)) return;
-  Run run = frame_;
-  CaseResult& only = run.cases.emplace_back();
+  CaseResult only;
   only.id = result.id;
   only.title = result.title;
   only.case_hash = result.case_hash;
   only.status = Status::noref;
   only.reason_code = "INCOMPLETE";
   only.reason = "one variant, before the case is judged";
-  only.variants = {variant};
+  const SharedText& text = variants_[variant.id] = variant_text(variant);
+  const SharedText in_case[] = {case_text(only, {&text, 1})};
   make_folder(folder_of(result.id));
-  write_file(folder_of(result.id) + "/" + variant.id + ".json", result_text(run));
+  write_file(folder_of(result.id) + "/" + variant.id + ".json", result_text(frame_, in_case));
 }
 
-void Parts::write(const CaseResult& result) const {
+void Parts::write(const CaseResult& result) {
+  std::vector<SharedText> variants;
+  for (const VariantResult& variant : result.variants) {
+    const auto known = variants_.find(variant.id);
+    variants.push_back(known != variants_.end() ? known->second : variant_text(variant));
+  }
+  variants_.clear();
+  const SharedText& text = cases_[result.id] = case_text(result, variants);
   if (!ran_to_its_end(result)) return;
-  Run run = frame_;
-  run.cases = {result};
   make_folder(folder_ + "/cases");
-  write_file(folder_ + "/cases/" + result.id + ".json", result_text(run));
+  write_file(folder_ + "/cases/" + result.id + ".json", result_text(frame_, {&text, 1}));
   drop_variants(result.id);
+}
+
+SharedText Parts::text(const Run& run) const {
+  std::vector<SharedText> cases;
+  for (const CaseResult& result : run.cases) {
+    const auto known = cases_.find(result.id);
+    if (known != cases_.end()) {
+      cases.push_back(known->second);
+      continue;
+    }
+    std::vector<SharedText> variants;
+    for (const VariantResult& variant : result.variants) variants.push_back(variant_text(variant));
+    cases.push_back(case_text(result, variants));
+  }
+  return result_text(run, cases);
 }
 
 void Parts::drop_variants(const std::string& case_id) const {

@@ -7,10 +7,12 @@
 // for bit what was written.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
 #include "suite/results/run.h"
+#include "suite/results/shared_text.h"
 
 namespace benchsuite {
 
@@ -20,9 +22,12 @@ class Parts {
   Parts(std::string folder, Run frame);
 
   /// Of variants that ran to their end; those that were stopped leave nothing.
-  void write(const CaseResult& result, const VariantResult& variant) const;
+  void write(const CaseResult& result, const VariantResult& variant);
   /// Of a case all of whose variants ran to their end; the files of its variants go.
-  void write(const CaseResult& result) const;
+  void write(const CaseResult& result);
+
+  /// The text of the whole run. What was written is not made into text again: it may not have changed since.
+  SharedText text(const Run& run) const;
 
   /// What an earlier process left of the case with this hash, nothing when it left none. Throws Error (config) when the
   /// file can't be what it left.
@@ -36,6 +41,7 @@ class Parts {
 
   std::string folder_;
   Run frame_;
+  std::map<std::string, SharedText> cases_, variants_;  // what was written: cases by id, variants of the case that runs
 };
 
 /// Whether it ended by itself, not by a signal or a time limit.

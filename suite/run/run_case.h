@@ -18,7 +18,7 @@ CaseResult blank(const SelectedCase& selected);
 /// Where results and signs of life go while a case runs.
 struct RunPlaces {
   EventLog& events;
-  const Parts& parts;
+  Parts& parts;
   Screen& screen;
   std::string reproduce;  ///< the command that makes this case again
 };

@@ -54,13 +54,13 @@ std::string reproduce_command(const RunRequest& request, const SelectedCase& sel
   return text;
 }
 
-void write_results(const ResultsFolder& folder, const RunRequest& request, const Run& run) {
+void write_results(const ResultsFolder& folder, const RunRequest& request, const Run& run, const SharedText& json) {
   for (const Rendering& rendering : renderings()) {
     const bool wanted =
         std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
     if (wanted && rendering.name != "json") write_file(folder.file(std::string(rendering.file)), rendering.text(run));
   }
-  write_file(folder.file("result.json"), result_text(run));  // last: its presence says that the run ended
+  write_file(folder.file("result.json"), json);  // last: its presence says that the run ended
 }
 
 CaseResult not_run(const SelectedCase& selected, const std::string& reason) {
@@ -202,7 +202,7 @@ class Execution {
       if (ran_to_the_end(ended)) {  // only what follows the results may be missing
         run_ = ended;
         screen_.line("the run is complete: nothing to resume");
-        return tell(folder);
+        return tell(folder, SharedText(result_text(run_)));
       }
     }
     folder.events().append(
@@ -243,7 +243,7 @@ class Execution {
     write_file(folder.file("resolved_case.json"), resolved.dump(2) + "\n");
     RunOptions options = request_.options;
     if (request_.trace) options.trace_folder = folder.path();
-    const Parts parts(folder.path(), run_);
+    Parts parts(folder.path(), run_);
     std::string end;  // why the remaining cases are not run
     int failed = 0;
     for (const SelectedCase& entry : selected_) {
@@ -270,19 +270,19 @@ class Execution {
     if (end == kStopped && run_.cases.back().reason == kStopped) {  // the signal came between two cases
       run_.exit_code = worse_exit(run_.exit_code, signal_.load() == SIGTERM ? kExitTerminated : kExitInterrupted);
     }
-    write_results(folder, request_, run_);
+    const SharedText json = parts.text(run_);
+    write_results(folder, request_, run_, json);
     folder.events().append({{"event", "run_finished"}, {"time", run_.ended}, {"exit_code", run_.exit_code}});
-    return tell(folder);
+    return tell(folder, json);
   }
 
   /// History, --json and the last line.
-  int tell(const ResultsFolder& folder) {
+  int tell(const ResultsFolder& folder, const SharedText& json) {
     remember();
     if (request_.json == "-") {
-      const std::string text = result_text(run_);
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      for (const SharedText::Piece& piece : json.pieces()) std::fwrite(piece->data(), 1, piece->size(), stdout);
     } else if (!request_.json.empty()) {
-      write_file(request_.json, result_text(run_));
+      write_file(request_.json, json);
     }
     if (!request_.junit.empty()) write_file(request_.junit, junit_report(run_));
     if (!anything_judged(run_.cases)) screen_.line("NOTHING WAS JUDGED");

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <random>
 
+#include "suite/report/json_text.h"
 #include "suite/report/result_json.h"
 #include "tests/suite/report/fixture.h"
 
@@ -100,6 +103,41 @@ TEST(ResultJson, HoldsTheDocumentedKeys) {
   for (const auto& [name, time] : variant.at("breakdown").at("sum_ps").items()) sum += time.get<std::int64_t>();
   EXPECT_EQ(sum, variant.at("step_ps").get<std::int64_t>() * variant.at("breakdown").at("ranks").get<std::int64_t>());
   EXPECT_EQ(variant.at("stages").at(0).at("gantt").at(0).size(), 5u);
+}
+
+TEST(ResultJson, MicrosecondsAreTheShortestDecimalThatIsTheDouble) {
+  const auto text = [](Picoseconds time) {
+    std::string out;
+    write_microseconds(time, out);
+    return out;
+  };
+  EXPECT_EQ(text(0), "0.0");
+  EXPECT_EQ(text(12'000'000), "12.0");
+  EXPECT_EQ(text(325'087'620'723), "325087.620723");  // some writers say 325087.62072300003, which is the same double
+  EXPECT_EQ(text(100), "0.0001");
+  EXPECT_EQ(text(1'000'010), "1.00001");
+  EXPECT_EQ(text(1), "1e-06");
+  EXPECT_EQ(text(-2'500'000), "-2.5");
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto time = static_cast<Picoseconds>(random() >> (i % 60 + 1));
+    EXPECT_EQ(std::strtod(text(time).c_str(), nullptr), static_cast<double>(time) / 1e6) << time;
+  }
+}
+
+TEST(ResultJson, PartsGiveTheTextOfTheDocument) {
+  const benchsuite::Run run = synthetic_run();
+  const std::string text = result_text(run);
+  EXPECT_EQ(Json::parse(text), to_json(run));
+  std::vector<SharedText> cases;
+  for (const CaseResult& result : run.cases) {
+    std::vector<SharedText> variants;
+    for (const VariantResult& variant : result.variants) variants.push_back(variant_text(variant));
+    cases.push_back(case_text(result, variants));
+    EXPECT_GT(cases.back().pieces().size(), variants.size()) << "variants are shared";
+    for (const SharedText& variant : variants) EXPECT_EQ(variant.pieces().front().use_count(), 2);
+  }
+  EXPECT_EQ(result_text(run, cases).joined(), text);
 }
 
 TEST(ResultJson, NonFiniteNumbersAreNull) {
