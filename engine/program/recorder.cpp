@@ -28,17 +28,16 @@ std::uint64_t hash_of(const OpShape& shape) {
 
 }  // namespace
 
-Recorder::Recorder(int rank, std::vector<std::string> terms, RecordedDetail detail, const Program* like)
+Recorder::Recorder(int rank, std::vector<std::string> terms, RecordedDetail detail, const ProgramSizes& like)
     : keeps_operands_(detail == RecordedDetail::whole), shape_table_(1024) {
   program_.rank = rank;
   program_.terms = std::move(terms);
-  if (!like) return;
   const auto reserve = [](auto& to, std::size_t size) { to.reserve(size + size / 16); };
-  reserve(program_.ops, like->ops.size());
-  reserve(program_.operands, like->operands.size());
-  reserve(program_.waits, like->waits.size());
-  reserve(program_.buffers, like->buffers.size());
-  reserve(states_, like->buffers.size());
+  reserve(program_.ops, like.ops);
+  reserve(program_.operands, like.operands);
+  reserve(program_.waits, like.waits);
+  reserve(program_.buffers, like.buffers);
+  reserve(states_, like.buffers);
 }
 
 std::uint32_t Recorder::add_group(const Group& group) {

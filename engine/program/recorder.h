@@ -42,11 +42,20 @@ enum class RecordedDetail : std::uint8_t {
   without_operands,  ///< enough for timing and memory; half the size. Such a Program can be neither verified nor run
 };
 
+/// What a Program of some size needs.
+struct ProgramSizes {
+  std::size_t ops = 0, operands = 0, waits = 0, buffers = 0;
+
+  static ProgramSizes of(const Program& program) {
+    return {program.ops.size(), program.operands.size(), program.waits.size(), program.buffers.size()};
+  }
+};
+
 class Recorder {
  public:
-  /// `terms`: the names a buffer's term index stands for. `like`: a Program of about the same size, whose sizes are reserved.
+  /// `terms`: the names a buffer's term index stands for. `like`: sizes of about such a Program, which are reserved.
   Recorder(int rank, std::vector<std::string> terms, RecordedDetail detail = RecordedDetail::whole,
-           const Program* like = nullptr);
+           const ProgramSizes& like = {});
 
   /// Index of `group` in the Program; the same group twice gives the same index.
   std::uint32_t add_group(const Group& group);

@@ -18,7 +18,7 @@ class StepRecorder {
  public:
   /// With `trace` the parameters stay whole and their use order goes there; without, `order` is what an earlier trace found.
   StepRecorder(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
-               const Faults& faults, RecordedDetail detail, const Program* like, const UseOrder& order,
+               const Faults& faults, RecordedDetail detail, const ProgramSizes& like, const UseOrder& order,
                UseOrder* trace = nullptr)
       : times_(times),
         grid_(config.layout),
@@ -226,7 +226,7 @@ StepBindings StepRecorder::bindings() const {
 }
 
 RecordedStep record_rank(const TrainConfig& config, int rank, const ScheduleTimes& times, const OptimizerConfig& optimizer,
-                         const Faults& faults, RecordedDetail detail = RecordedDetail::whole, const Program* like = nullptr) {
+                         const Faults& faults, RecordedDetail detail = RecordedDetail::whole, const ProgramSizes& like = {}) {
   UseOrder order;
   if (config.layout.zero_stage == 3) {
     StepRecorder(config, rank, times, optimizer, faults, RecordedDetail::without_operands, like, {}, &order).record();
@@ -241,14 +241,18 @@ RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerCon
 }
 
 std::vector<Program> record_programs(const TrainConfig& config, const std::vector<int>& ranks, int threads,
-                                     RecordedDetail detail, const Faults& faults) {
+                                     RecordedDetail detail, const Faults& faults, const SeeProgram& each) {
   const ScheduleTimes times = times_of(config.layout);
   std::vector<Program> programs(ranks.size());
   if (ranks.empty()) return programs;
-  programs[0] = record_rank(config, ranks[0], times, {}, faults, detail).program;
-  for_each_index(ranks.size() - 1, threads, [&](std::size_t i) {
-    programs[i + 1] = record_rank(config, ranks[i + 1], times, {}, faults, detail, &programs[0]).program;
-  });
+  ProgramSizes sizes;
+  const auto record = [&](std::size_t i) {
+    programs[i] = record_rank(config, ranks[i], times, {}, faults, detail, sizes).program;
+    if (i == 0) sizes = ProgramSizes::of(programs[0]);
+    if (each) each(i, programs[i]);
+  };
+  record(0);
+  for_each_index(ranks.size() - 1, threads, [&](std::size_t i) { record(i + 1); });
   return programs;
 }
 

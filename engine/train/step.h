@@ -43,7 +43,10 @@ RecordedStep record_step(const TrainConfig& config, int rank, const OptimizerCon
                          const Faults& faults = {});
 
 /// The same Programs for several ranks at once, on `threads` threads: ranks share what the schedule says of all of them.
+/// `each` sees every Program when it is recorded, on the thread that did; it may take from it what nobody needs later.
+using SeeProgram = std::function<void(std::size_t index, Program& program)>;
 std::vector<Program> record_programs(const TrainConfig& config, const std::vector<int>& ranks, int threads,
-                                     RecordedDetail detail = RecordedDetail::whole, const Faults& faults = {});
+                                     RecordedDetail detail = RecordedDetail::whole, const Faults& faults = {},
+                                     const SeeProgram& each = nullptr);
 
 }  // namespace benchsuite

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <future>
 #include <thread>
 
 #include "engine/device/sim/priced_world.h"
@@ -23,9 +22,13 @@ namespace {
 /// Programs, the World they form, and what that costs. Programs live as long as this.
 struct RecordedWorld {
   std::vector<Program> programs;
+  std::vector<MeasuredMemory> memory;  ///< of the rank that shows each stage
   World world;
   PricedWorld priced;
 };
+
+/// Whether this rank shows its pipeline stage: the first tensor, context and data rank.
+bool shows_stage(const Coordinates& at) { return at.tp == 0 && at.cp == 0 && at.dp == 0; }
 
 void stop_if_cancelled(const SimulateOptions& options) {
   if (options.cancelled && options.cancelled->load()) throw Error(Error::Kind::run, "the run was cancelled");
@@ -42,10 +45,18 @@ int threads_for(const TrainConfig& config, std::size_t roles) {
 
 RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, const SimulateOptions& options) {
   const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
+  const RankGrid grid(config.layout);
   RecordedWorld recorded;
+  recorded.memory.resize(static_cast<std::size_t>(config.layout.pp));
   stop_if_cancelled(options);
-  recorded.programs = record_programs(config, ranks, threads_for(config, ranks.size()),
-                                      options.verify ? RecordedDetail::whole : RecordedDetail::without_operands, faults);
+  recorded.programs = record_programs(
+      config, ranks, threads_for(config, ranks.size()),
+      options.verify ? RecordedDetail::whole : RecordedDetail::without_operands, faults,
+      [&](std::size_t, Program& program) {
+        const Coordinates at = grid.coordinates(program.rank);
+        if (shows_stage(at)) recorded.memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program);
+        if (!options.verify) program.buffers = std::vector<Buffer>();  // a third of a Program, and nobody asks again
+      });
   for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
   return recorded;
 }
@@ -75,13 +86,14 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
     all.push_back(rank);
   }
   std::string why_not;
-  if (std::optional<PricedWorld> priced = price(collapsed.world, source_of(costs), why_not)) {
+  const int threads = threads_for(config, representatives.size());
+  if (std::optional<PricedWorld> priced = price(collapsed.world, source_of(costs), why_not, threads)) {
     collapsed.priced = std::move(*priced);
     return collapsed;
   }
   RecordedWorld whole = record_ranks(config, all, options);
   whole.world = whole_world(whole.world.programs);
-  whole.priced = price(whole.world, source_of(costs));
+  whole.priced = price(whole.world, source_of(costs), threads_for(config, all.size()));
   return whole;
 }
 
@@ -189,28 +201,14 @@ void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, Vari
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// Whether this rank shows its pipeline stage: the first tensor, context and data rank.
-bool shows_stage(const Coordinates& at) { return at.tp == 0 && at.cp == 0 && at.dp == 0; }
-
-/// Memory of the rank that shows each stage.
-std::vector<MeasuredMemory> memory_of_stages(const TrainConfig& config, const std::vector<Program>& programs) {
-  const RankGrid grid(config.layout);
-  std::vector<MeasuredMemory> memory(static_cast<std::size_t>(config.layout.pp));
-  for (const Program& program : programs) {
-    const Coordinates at = grid.coordinates(program.rank);
-    if (shows_stage(at)) memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program);
-  }
-  return memory;
-}
-
 /// Keeps one StageResult per pipeline stage and adds its memory.
-void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, const RecordedWorld& recorded,
+void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, const std::vector<Program>& programs,
                  std::vector<MeasuredMemory> memory, VariantResult& result) {
   const RankGrid grid(config.layout);
   std::vector<StageResult> stages;
   double reserved = 0;
-  for (std::size_t role = 0; role < recorded.programs.size(); ++role) {
-    const Coordinates at = grid.coordinates(recorded.programs[role].rank);
+  for (std::size_t role = 0; role < programs.size(); ++role) {
+    const Coordinates at = grid.coordinates(programs[role].rank);
     if (!shows_stage(at)) continue;
     StageResult& stage = stages.emplace_back(std::move(result.stages[role]));
     stage.stage = at.pp;
@@ -241,16 +239,12 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement, host_of(config.stack, hardware));
-  const RecordedWorld recorded = record_world(config, costs, options);
+  RecordedWorld recorded = record_world(config, costs, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);
     CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);
   }
   stop_if_cancelled(options);
-  const int threads = threads_for(config, recorded.programs.size());
-  std::future<std::vector<MeasuredMemory>> memory =  // the replay is one thread's work
-      std::async(threads > 1 ? std::launch::async : std::launch::deferred,
-                 [&] { return memory_of_stages(config, recorded.programs); });
   const ReplayResult replayed = replay(recorded.priced);
   stop_if_cancelled(options);
 
@@ -258,12 +252,13 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   std::vector<std::vector<SentBytes>> expected;
   for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) expected.push_back(expected_of_stage(config, stage));
   result.communication = expected_communication(expected);
-  const std::vector<RoleMetrics> roles = apply_metrics(recorded.world, replayed, result, threads);
+  const std::vector<RoleMetrics> roles =
+      apply_metrics(recorded.world, replayed, result, threads_for(config, recorded.programs.size()));
   const std::vector<std::int64_t> stages = stages_of(config.layout, recorded.world);
   fill_rates(config, hardware, result);
   result.bubble_parts =
       bubble_parts(schedule_shape(config.layout), roles, stages, result.bubble_share * result.iteration_s);
-  fill_stages(config, hardware, recorded, memory.get(), result);
+  fill_stages(config, hardware, recorded.programs, std::move(recorded.memory), result);
   for (StageResult& stage : result.stages) {
     stage.sent = sent_by_stage(expected[static_cast<std::size_t>(stage.stage)], roles, stages, stage.stage);
   }

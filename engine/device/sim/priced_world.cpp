@@ -1,10 +1,12 @@
 #include "engine/device/sim/priced_world.h"
 
 #include <algorithm>
+#include <mutex>
 #include <sstream>
 #include <unordered_map>
 
 #include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "engine/device/eager_kernels.h"
 #include "engine/device/sim/collapse.h"
 
@@ -49,100 +51,138 @@ class GroupTable {
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> index_;
 };
 
-/// Prices everything the role's ops use, once each, and threads its streams.
-PricedRole price_role(const Program& program, int role, const CostSource& costs, GroupTable& table,
-                      const PricedWorld& priced) {
+/// Refuses what a source must not say.
+void check(const ComputeCost& cost, OpKind kind) {
+  CHECK(cost.duration >= 0 && cost.duration < kLongestOp) << name_of(kind) << " takes " << cost.duration << " ps";
+  CHECK(cost.sm_permille >= 0 && cost.sm_permille <= 1000 && cost.memory_permille >= 0 && cost.memory_permille <= 1000)
+      << name_of(kind) << " wants " << cost.sm_permille << " permille of the SMs, " << cost.memory_permille
+      << " of the memory";
+}
+
+void check(const TransferCost& cost, OpKind kind) {
+  CHECK(cost.latency >= 0 && cost.duration >= cost.latency && cost.duration < kLongestOp && cost.sm_permille >= 0 &&
+        cost.memory_permille >= 0)
+      << name_of(kind) << " takes " << cost.duration << " ps, " << cost.latency << " of them latency";
+}
+
+std::vector<Picoseconds> launch_times(const Program& program, const HostCost& host) {
+  if (host.blocking) return std::vector<Picoseconds>(program.ops.size(), host.first);  // launches are in the ops' own time
+  if (host.per_op == 0) return {};
+  std::vector<Picoseconds> of_shape, times(program.ops.size());
+  for (const OpShape& shape : program.shapes) of_shape.push_back(launches_of(shape) * host.per_op);
+  Picoseconds now = host.first;
+  for (OpId id = 0; id < program.ops.size(); ++id) {
+    const Op& op = program.ops[id];
+    times[id] = now += op.joins_launch ? host.per_joined : of_shape[op.shape];
+  }
+  return times;
+}
+
+/// Prices everything the role's ops use, once each, and threads its streams. Groups come later.
+PricedRole price_role(const Program& program, const CostSource& costs) {
+  constexpr std::size_t kMostOps = std::size_t{1} << 28;  // PricedWait
   PricedRole result;
   result.program = &program;
   const std::size_t shapes = program.shapes.size();
+  CHECK(program.ops.size() < kMostOps) << program.ops.size() << " ops on rank " << program.rank;
   result.compute.assign(shapes * kSites, ComputeCost{-1});
   const Picoseconds blocking = costs.host.blocking ? costs.host.per_op : 0;
-  if (costs.host.blocking) {  // launches are in the ops' own time
-    result.launched_at.assign(program.ops.size(), costs.host.first);
-  } else if (costs.host.per_op > 0) {
-    Picoseconds now = costs.host.first;
-    result.launched_at.reserve(program.ops.size());
-    for (const Op& op : program.ops) {
-      now += op.joins_launch ? costs.host.per_joined : launches_of(program.shapes[op.shape]) * costs.host.per_op;
-      result.launched_at.push_back(now);
-    }
-  }
+  result.launched_at = launch_times(program, costs.host);
   result.transfer_of.assign(program.groups.size() * shapes, -1);
-  result.group_of.assign(program.groups.size(), -1);
-  result.member_of.assign(program.groups.size(), -1);
-  result.next_on_stream.resize(program.ops.size());
   result.first_on_stream.fill(kNone);
   std::vector<StreamKind> stream_of(program.groups.size(), StreamKind::compute);
 
+  result.waits.reserve(program.waits.size());
   for (const OpId wait : program.waits) {
     CHECK(wait < program.ops.size()) << "an op of rank " << program.rank << " waits for op " << wait << " of "
                                      << program.ops.size();
+    result.waits.push_back({wait, static_cast<std::uint32_t>(program.ops[wait].stream)});
   }
+  result.ops.resize(program.ops.size());
   result.work_before.resize(program.groups.size());
-  std::vector<Picoseconds> work(program.ops.size());  // compute that has ended when an op of any stream starts
+  std::vector<Picoseconds> work(program.ops.size());  // compute that has ended when an op of any stream ends
   std::array<OpId, kStreams> last;
   last.fill(kNone);
   for (OpId id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
     const auto stream = static_cast<std::size_t>(op.stream);
-    const auto ended_with = [&](OpId other) {
-      const Op& before = program.ops[other];
-      if (is_communication(before.kind)) return work[other];
-      return work[other] + result.compute[before.shape * kSites + static_cast<std::size_t>(before.site)].duration;
-    };
-    if (last[stream] != kNone) work[id] = ended_with(last[stream]);
-    (last[stream] == kNone ? result.first_on_stream[stream] : result.next_on_stream[last[stream]]) = id;
+    Picoseconds before = 0;
+    if (last[stream] == kNone) {
+      result.first_on_stream[stream] = id;
+    } else {
+      result.ops[last[stream]].next = id;
+      before = work[last[stream]];
+    }
     last[stream] = id;
-    result.next_on_stream[id] = kNone;
+    PricedOp& priced = result.ops[id];
+    priced.first_wait = op.first_wait;
+    priced.wait_count = op.wait_count;
 
     CHECK(is_communication(op.kind) == (op.stream != StreamKind::compute))
         << "op " << id << " (" << name_of(op.kind) << ") of rank " << program.rank << " is on stream "
         << name_of(op.stream);
     if (!is_communication(op.kind)) {
-      ComputeCost& cost = result.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
+      priced.cost = static_cast<std::uint32_t>(op.shape * kSites + static_cast<std::size_t>(op.site));
+      ComputeCost& cost = result.compute[priced.cost];
       if (cost.duration < 0) {
         cost = costs.compute(program.shapes[op.shape], op.site);
-        CHECK(cost.duration >= 0 && cost.duration < kLongestOp)
-            << name_of(op.kind) << " takes " << cost.duration << " ps";
-        CHECK(cost.sm_permille >= 0 && cost.sm_permille <= 1000 && cost.memory_permille >= 0 &&
-              cost.memory_permille <= 1000)
-            << name_of(op.kind) << " wants " << cost.sm_permille << " permille of the SMs, " << cost.memory_permille
-            << " of the memory";
+        check(cost, op.kind);
         cost.duration += launches_of(program.shapes[op.shape]) * blocking;
       }
+      work[id] = before + cost.duration;
       continue;
     }
-    for (const OpId wait : program.waits_of(op)) work[id] = std::max(work[id], wait < id ? ended_with(wait) : 0);
+    for (const OpId wait : program.waits_of(op)) {
+      if (wait < id) before = std::max(before, work[wait]);
+    }
+    work[id] = before;
     CHECK(op.group < program.groups.size()) << "op " << id << " of rank " << program.rank << " has no group";
-    result.work_before[op.group].push_back(work[id]);
-    std::int32_t& transfer = result.transfer_of[op.group * shapes + op.shape];
-    if (transfer >= 0) {
-      CHECK(stream_of[op.group] == op.stream)
-          << "rank " << program.rank << " uses one group on two streams, " << name_of(op.stream) << " at op " << id;
-      continue;
-    }
-    std::int32_t& group = result.group_of[op.group];
-    if (group < 0) {
-      group = table.intern(program.groups[op.group]);
+    CHECK(op.group_sequence == result.work_before[op.group].size())
+        << "op " << id << " of rank " << program.rank << " says that " << op.group_sequence
+        << " of its group came before, not " << result.work_before[op.group].size();
+    result.work_before[op.group].push_back(before);
+    if (op.group_sequence == 0) {
+      result.first_uses.push_back(id);
       stream_of[op.group] = op.stream;
-      const auto& roles = priced.groups[static_cast<std::size_t>(group)].roles;
-      const auto at = std::lower_bound(roles.begin(), roles.end(), role);
-      CHECK(at != roles.end() && *at == role)
-          << "rank " << program.rank << " uses a group it is no member of, at op " << id;
-      CHECK(!is_point_to_point(op.kind) || (program.groups[op.group].ranks.size() == 2 && roles.size() == 2))
-          << "the channel of op " << id << " of rank " << program.rank << " doesn't join two roles";
-      result.member_of[op.group] = static_cast<std::int32_t>(at - roles.begin());
     }
     CHECK(stream_of[op.group] == op.stream)
         << "rank " << program.rank << " uses one group on two streams, " << name_of(op.stream) << " at op " << id;
-    const TransferCost cost = costs.transfer(program.shapes[op.shape], program.groups[op.group]);
-    CHECK(cost.latency >= 0 && cost.duration >= cost.latency && cost.duration < kLongestOp && cost.sm_permille >= 0 &&
-          cost.memory_permille >= 0)
-        << name_of(op.kind) << " takes " << cost.duration << " ps, " << cost.latency << " of them latency";
-    transfer = static_cast<std::int32_t>(result.transfers.size());
-    result.transfers.push_back({cost.latency + blocking, cost.duration + blocking, cost.sm_permille, cost.memory_permille, {}});
+    std::int32_t& transfer = result.transfer_of[op.group * shapes + op.shape];
+    if (transfer < 0) {
+      const TransferCost cost = costs.transfer(program.shapes[op.shape], program.groups[op.group]);
+      check(cost, op.kind);
+      transfer = static_cast<std::int32_t>(result.transfers.size());
+      result.transfers.push_back({.latency = cost.latency + blocking,
+                                  .duration = cost.duration + blocking,
+                                  .sm_permille = cost.sm_permille,
+                                  .memory_permille = cost.memory_permille,
+                                  .loads = {},
+                                  .kind = op.kind,
+                                  .elements = program.shapes[op.shape].dims[0],
+                                  .local = op.group});
+    }
+    priced.cost = static_cast<std::uint32_t>(transfer);
   }
   return result;
+}
+
+/// Which groups of the world the role's are, and which member it is of each.
+void find_groups(PricedRole& priced, int role, GroupTable& table, const PricedWorld& world) {
+  const Program& program = *priced.program;
+  priced.group_of.assign(program.groups.size(), -1);
+  priced.member_of.assign(program.groups.size(), -1);
+  for (const OpId id : priced.first_uses) {
+    const Op& op = program.ops[id];
+    const Group& group = program.groups[op.group];
+    priced.group_of[op.group] = table.intern(group);
+    const auto& roles = world.groups[static_cast<std::size_t>(priced.group_of[op.group])].roles;
+    const auto at = std::lower_bound(roles.begin(), roles.end(), role);
+    CHECK(at != roles.end() && *at == role)
+        << "rank " << program.rank << " uses a group it is no member of, at op " << id;
+    CHECK(!is_point_to_point(op.kind) || (group.ranks.size() == 2 && roles.size() == 2))
+        << "the channel of op " << id << " of rank " << program.rank << " doesn't join two roles";
+    priced.member_of[op.group] = static_cast<std::int32_t>(at - roles.begin());
+  }
 }
 
 /// Every represented group must join the representatives themselves, or their clocks would not belong together.
@@ -190,22 +230,35 @@ std::string add_loads(const World& world, const CostSource& costs, PricedWorld& 
 
 }  // namespace
 
-std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not) {
+std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not, int threads) {
   PricedWorld priced;
   CHECK(!world.programs.empty()) << "an empty world";
   members_of(world);  // checks the roles
+  std::mutex asking;  // sources remember, and are asked for few shapes
+  const CostSource one_by_one{[&](const OpShape& shape, Site site) {
+                                const std::lock_guard lock(asking);
+                                return costs.compute(shape, site);
+                              },
+                              [&](const OpShape& shape, const Group& group) {
+                                const std::lock_guard lock(asking);
+                                return costs.transfer(shape, group);
+                              },
+                              costs.host};
+  priced.roles.resize(world.programs.size());
+  for_each_index(priced.roles.size(), threads,
+                 [&](std::size_t role) { priced.roles[role] = price_role(*world.programs[role], one_by_one); });
   GroupTable table(world, priced);
-  for (std::size_t role = 0; role < world.programs.size(); ++role) {
-    priced.roles.push_back(price_role(*world.programs[role], static_cast<int>(role), costs, table, priced));
+  for (std::size_t role = 0; role < priced.roles.size(); ++role) {
+    find_groups(priced.roles[role], static_cast<int>(role), table, priced);
   }
   why_not = add_loads(world, costs, priced);
   if (!why_not.empty()) return std::nullopt;
   return priced;
 }
 
-PricedWorld price(const World& world, const CostSource& costs) {
+PricedWorld price(const World& world, const CostSource& costs, int threads) {
   std::string why_not;
-  std::optional<PricedWorld> priced = price(world, costs, why_not);
+  std::optional<PricedWorld> priced = price(world, costs, why_not, threads);
   CHECK(priced) << why_not;
   return std::move(*priced);
 }

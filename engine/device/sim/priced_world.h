@@ -43,6 +43,9 @@ struct PricedTransfer {
   std::int32_t sm_permille = 0;
   std::int32_t memory_permille = 0;
   std::vector<LinkLoad> loads;
+  OpKind kind{};
+  std::int64_t elements = 0;
+  std::uint32_t local = 0;  ///< the group's index in the role's Program
 };
 
 /// One communicator, known to all its roles by this index.
@@ -52,14 +55,31 @@ struct PricedGroup {
   int owner = 0;           ///< the role whose transfer prices the flow: a channel's source, else the lowest role
 };
 
+/// All that a replay needs to know of most ops: Programs are too large to pass through the cache again and again.
+struct PricedOp {
+  OpId next = kNone;             ///< on the stream; kNone at its end
+  std::uint32_t cost = 0;        ///< index into PricedRole::compute, of communication into transfers
+  std::uint32_t first_wait = 0;  ///< index into PricedRole::waits
+  std::uint32_t wait_count = 0;
+};
+
+/// An op that another waits for has ended when the first open op of its stream is a later one.
+struct PricedWait {
+  OpId op : 28;
+  std::uint32_t stream : 4;
+};
+static_assert(kStreams <= 16);
+
 struct PricedRole {
   const Program* program = nullptr;
+  std::vector<PricedOp> ops;
+  std::vector<PricedWait> waits;
   std::vector<ComputeCost> compute;       ///< [shape * kSites + site]; duration -1: no op has it
   std::vector<std::int32_t> transfer_of;  ///< [local group * shapes + shape], index into transfers; -1: no op has it
   std::vector<PricedTransfer> transfers;
+  std::vector<OpId> first_uses;         ///< the first op of every group that is used, ascending
   std::vector<std::int32_t> group_of;   ///< local group to PricedWorld::groups; -1: no op uses it
   std::vector<std::int32_t> member_of;  ///< local group to this role's position in PricedGroup::roles
-  std::vector<OpId> next_on_stream;     ///< by op; kNone at the end of a stream
   std::array<OpId, kStreams> first_on_stream{};
   std::vector<Picoseconds> launched_at;  ///< by op; empty where launching costs nothing
   /// [local group][operation of the group]: compute, alone on the machine, that has ended before the role can arrive.
@@ -74,9 +94,9 @@ struct PricedWorld {
 
 /// Throws Error (internal) when a collapsed world is not equivalent to the whole one, or when a Program breaks the
 /// rules the replay relies on: compute ops on the compute stream, communication elsewhere, one stream per group.
-PricedWorld price(const World& world, const CostSource& costs);
+PricedWorld price(const World& world, const CostSource& costs, int threads = 1);
 /// The same, but a collapsed world that is not equivalent gives the reason (replay.h, why_not_collapsible) and nothing to replay.
-std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not);
+std::optional<PricedWorld> price(const World& world, const CostSource& costs, std::string& why_not, int threads = 1);
 
 /// replay.h, on any source of costs.
 std::string why_not_collapsible(const World& world, const CostSource& costs);

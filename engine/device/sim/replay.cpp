@@ -35,12 +35,11 @@ ReplayRun::ReplayRun(const PricedWorld& world, ReplayOrder order)
     RoleState& role = roles_[r];
     result_.timelines[r].spans.resize(priced.program->ops.size());
     role.priced = &priced;
-    role.ops = priced.program->ops.data();
-    role.waits = priced.program->waits.data();
-    role.next = priced.next_on_stream.data();
+    role.ops = priced.ops.data();
+    role.waits = priced.waits.data();
     role.compute = priced.compute.data();
+    role.launched_at = priced.launched_at.empty() ? nullptr : priced.launched_at.data();
     role.spans = result_.timelines[r].spans.data();
-    role.shapes = priced.program->shapes.size();
     role.end.fill(kNever);
     role.head = priced.first_on_stream;
   }
@@ -97,8 +96,7 @@ void ReplayRun::take_turn(std::uint32_t r, Picoseconds now) {
     } else if (stream == kCompute) {
       finish_op(r, stream, now);
     } else {
-      const Op& op = role.ops[role.head[stream]];
-      finish_flow(static_cast<std::uint32_t>(role.priced->group_of[op.group]), now);
+      finish_flow(flow_of(role, role.head[stream]), now);
     }
     settle(now);
     if (role.parked) break;
@@ -116,14 +114,13 @@ void ReplayRun::take_turn(std::uint32_t r, Picoseconds now) {
 Picoseconds ReplayRun::run_on(RoleState& role, Picoseconds until) {
   Picoseconds others = until;  // the first event that is not the end of a compute op
   for (std::size_t stream = kCompute + 1; stream < kStreams; ++stream) others = std::min(others, role.end[stream]);
-  const Picoseconds* launched_at = role.priced->launched_at.empty() ? nullptr : role.priced->launched_at.data();
   for (;;) {
     const Picoseconds now = role.end[kCompute];
-    const OpId id = role.head[kCompute], next = role.next[id];
+    const OpId id = role.head[kCompute], next = role.ops[id].next;
     if (now >= others || next == kNone || waits_for(role, id)) break;
-    const Op& op = role.ops[next];
-    const ComputeCost& cost = role.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
-    if (cost.duration == 0 || first_open_wait(role, op) != kNone || (launched_at && launched_at[next] > now)) break;
+    const PricedOp& op = role.ops[next];
+    const ComputeCost& cost = role.compute[op.cost];
+    if (cost.duration == 0 || first_open_wait(role, op) != kNone || (role.launched_at && role.launched_at[next] > now)) break;
     role.spans[id].end = role.last_end = now;
     role.done += role.running->duration;
     role.head[kCompute] = next;
@@ -179,27 +176,23 @@ void ReplayRun::try_start(std::uint32_t r, std::uint32_t stream, Picoseconds now
   RoleState& role = roles_[r];
   const OpId id = role.head[stream];
   if (id == kNone) return;
-  const Op& op = role.ops[id];
-  if (const OpId wait = first_open_wait(role, op); wait != kNone) {
+  if (const OpId wait = first_open_wait(role, role.ops[id]); wait != kNone) {
     role.blocked_on[stream] = wait;
     role.blocked |= 1u << stream;
     return;
   }
-  if (!role.priced->launched_at.empty()) {
-    const Picoseconds launched = role.priced->launched_at[id];
-    if (now < launched) {
-      role.unlaunched |= 1u << stream;
-      role.end[stream] = launched;
-      touch(r);
-      return;
-    }
+  if (role.launched_at && now < role.launched_at[id]) {
+    role.unlaunched |= 1u << stream;
+    role.end[stream] = role.launched_at[id];
+    touch(r);
+    return;
   }
   if (stream == kCompute) {
     role.spans[id].ready = now;
     start_compute(r, id, now);
     return;
   }
-  if (now > now_ && flows_[static_cast<std::size_t>(role.priced->group_of[op.group])].shared) {
+  if (now > now_ && flows_[flow_of(role, id)].shared) {
     role.unlaunched |= 1u << stream;
     role.end[stream] = now;
     role.parked = true;
@@ -212,9 +205,8 @@ void ReplayRun::try_start(std::uint32_t r, std::uint32_t stream, Picoseconds now
 
 void ReplayRun::start_compute(std::uint32_t r, OpId id, Picoseconds now) {
   RoleState& role = roles_[r];
-  const Op& op = role.ops[id];
   role.spans[id].start = now;
-  const ComputeCost& cost = role.compute[op.shape * kSites + static_cast<std::size_t>(op.site)];
+  const ComputeCost& cost = role.compute[role.ops[id].cost];
   if (cost.duration == 0) {
     finish_op(r, kCompute, now);
     return;
@@ -244,11 +236,9 @@ void ReplayRun::finish_op(std::uint32_t r, std::uint32_t stream, Picoseconds now
   const OpId id = role.head[stream];
   role.spans[id].end = now;
   role.last_end = now;
-  // Until this role's turn comes again, dozens of others pass through the cache.
-  __builtin_prefetch(role.ops + id + kOpsAhead);
-  __builtin_prefetch(role.spans + id + kOpsAhead, 1);
+  fetch(role, id + kOpsAhead);
   role.end[stream] = kNever;
-  role.head[stream] = role.next[id];
+  role.head[stream] = role.ops[id].next;
   if (stream == kCompute && role.running) {
     role.done += role.running->duration;
     role.running = nullptr;
@@ -273,8 +263,7 @@ void ReplayRun::throw_if_stuck() const {
       if (id == kNone) continue;
       StuckOp entry{static_cast<int>(r), id, role.spans[id].ready >= 0, kNone, {}};
       if (entry.arrived) {
-        const Op& op = role.ops[id];
-        const FlowState& flow = flows_[static_cast<std::size_t>(role.priced->group_of[op.group])];
+        const FlowState& flow = flows_[flow_of(role, id)];
         for (std::size_t i = 0; i < flow.here.size(); ++i) {
           if (!flow.here[i]) entry.missing_roles.push_back(flow.group->roles[i]);
         }

@@ -10,18 +10,16 @@ namespace benchsuite::replay_state {
 
 void ReplayRun::arrive(std::uint32_t r, std::uint32_t stream, OpId id, Picoseconds now) {
   RoleState& role = roles_[r];
-  const PricedRole& priced = *role.priced;
-  const Op& op = role.ops[id];
-  const PricedTransfer& cost =
-      priced.transfers[static_cast<std::size_t>(priced.transfer_of[op.group * role.shapes + op.shape])];
-  const auto g = static_cast<std::uint32_t>(priced.group_of[op.group]);
-  const auto member = static_cast<std::size_t>(priced.member_of[op.group]);
+  const PricedTransfer& cost = transfer_of(role, id);
+  const std::uint32_t g = flow_of(role, id);
+  const auto member = static_cast<std::size_t>(role.priced->member_of[cost.local]);
   FlowState& flow = flows_[g];
   check_match(flow, r, id);
   hold_sms(r, cost.sm_permille);
   flow.streams[member] = static_cast<std::uint8_t>(stream);
   flow.here[member] = 1;
   if (flow.shared) role.open.push_back(g);
+  fetch(role, role.ops[id].next);
   if (flow.group->owner == static_cast<int>(r)) flow.cost = &cost;
   if (++flow.arrived < flow.group->roles.size()) return;
 
@@ -39,25 +37,23 @@ void ReplayRun::arrive(std::uint32_t r, std::uint32_t stream, OpId id, Picosecon
 }
 
 void ReplayRun::check_match(FlowState& flow, std::uint32_t r, OpId id) {
-  const Program& program = *roles_[r].priced->program;
-  const Op& op = program.ops[id];
-  const std::int64_t elements = program.shapes[op.shape].dims[0];
+  const PricedTransfer& own = transfer_of(roles_[r], id);
   if (flow.arrived == 0) {
-    flow.kind = op.kind;
-    flow.elements = elements;
+    flow.kind = own.kind;
+    flow.elements = own.elements;
   }
-  const bool channel = is_point_to_point(op.kind);
+  const bool channel = is_point_to_point(own.kind);
   const bool kind_fits =
-      flow.arrived == 0 || (channel ? is_point_to_point(flow.kind) && flow.kind != op.kind : flow.kind == op.kind);
-  if (kind_fits && flow.elements == elements && op.group_sequence == flow.sequence &&
-      (!channel || (op.kind == OpKind::send) == (flow.group->owner == static_cast<int>(r)))) {
+      flow.arrived == 0 || (channel ? is_point_to_point(flow.kind) && flow.kind != own.kind : flow.kind == own.kind);
+  if (kind_fits && flow.elements == own.elements &&
+      (!channel || (own.kind == OpKind::send) == (flow.group->owner == static_cast<int>(r)))) {
     return;
   }
+  const Program& program = *roles_[r].priced->program;
   std::ostringstream text;
-  text << "rank " << program.rank << " posts " << describe_op(program, id) << " of " << elements
-       << " elements as operation " << op.group_sequence << " of a " << name_of(flow.group->group.kind)
-       << " group, where operation " << flow.sequence << " is open: " << name_of(flow.kind) << " of " << flow.elements
-       << " elements";
+  text << "rank " << program.rank << " posts " << describe_op(program, id) << " of " << own.elements
+       << " elements as operation " << flow.sequence << " of a " << name_of(flow.group->group.kind)
+       << " group, which is " << name_of(flow.kind) << " of " << flow.elements << " elements";
   throw Error(Error::Kind::run, text.str());
 }
 
@@ -67,10 +63,8 @@ void ReplayRun::finish_flow(std::uint32_t g, Picoseconds now) {
   for (std::size_t i = 0; i < flow.streams.size(); ++i) {
     const auto r = static_cast<std::uint32_t>(flow.group->roles[i]);
     RoleState& role = roles_[r];
-    const Op& op = role.ops[role.head[flow.streams[i]]];
-    const PricedRole& priced = *role.priced;
-    const std::int32_t transfer = priced.transfer_of[op.group * role.shapes + op.shape];
-    hold_sms(r, -priced.transfers[static_cast<std::size_t>(transfer)].sm_permille);
+    const PricedOp& op = role.ops[role.head[flow.streams[i]]];
+    hold_sms(r, -role.priced->transfers[op.cost].sm_permille);
     if (flow.shared) role.open.erase(std::find(role.open.begin(), role.open.end(), g));
     finish_op(r, flow.streams[i], now);
     flow.here[i] = 0;

@@ -35,12 +35,11 @@ Picoseconds time_for(Work remaining, Work rate) {
 
 struct RoleState {
   const PricedRole* priced = nullptr;
-  const Op* ops = nullptr;
-  const OpId* waits = nullptr;
-  const OpId* next = nullptr;
+  const PricedOp* ops = nullptr;
+  const PricedWait* waits = nullptr;
   const ComputeCost* compute = nullptr;
+  const Picoseconds* launched_at = nullptr;  // nullptr where launching costs nothing
   Span* spans = nullptr;
-  std::size_t shapes = 0;
 
   std::array<Picoseconds, kStreams> end;  // of the op that runs on the stream and that this role will end, else kNever
   std::array<OpId, kStreams> head;        // first op not ended; kNone when the stream is done
@@ -72,9 +71,9 @@ inline Picoseconds first_end(const RoleState& role) {
   return first;
 }
 
-inline OpId first_open_wait(const RoleState& role, const Op& op) {
-  for (const OpId *wait = role.waits + op.first_wait, *end = wait + op.wait_count; wait != end; ++wait) {
-    if (role.spans[*wait].end < 0) return *wait;
+inline OpId first_open_wait(const RoleState& role, const PricedOp& op) {
+  for (const PricedWait *wait = role.waits + op.first_wait, *end = wait + op.wait_count; wait != end; ++wait) {
+    if (role.head[wait->stream] <= wait->op) return wait->op;
   }
   return kNone;
 }
@@ -85,6 +84,23 @@ inline bool waits_for(const RoleState& role, OpId id) {
     if (role.blocked_on[static_cast<std::size_t>(std::countr_zero(mask))] == id) return true;
   }
   return false;
+}
+
+inline const PricedTransfer& transfer_of(const RoleState& role, OpId id) {
+  return role.priced->transfers[role.ops[id].cost];
+}
+
+/// Until an op's turn comes, dozens of other roles pass through the cache.
+inline void fetch(const RoleState& role, OpId id) {
+  if (id >= role.priced->ops.size()) return;
+  __builtin_prefetch(role.ops + id);
+  __builtin_prefetch(role.spans + id, 1);
+  if (role.launched_at) __builtin_prefetch(role.launched_at + id);
+}
+
+/// The flow of a communication op.
+inline std::uint32_t flow_of(const RoleState& role, OpId id) {
+  return static_cast<std::uint32_t>(role.priced->group_of[transfer_of(role, id).local]);
 }
 
 inline void start_running(RoleState& role, const ComputeCost& cost) {
