@@ -21,7 +21,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("engine/device/cuda/", "engine/comm/nccl/")
 APART = {"engine/device/cuda/check/": "the program of `scripts/gpu_check`, which needs nvcc and a GPU",
-         "engine/device/cuda/unavailable/": "what stands in for device cuda where it is not built"}
+         "engine/device/cuda/unavailable/": "what stands in for device cuda where it is not built",
+         "engine/device/cuda/without_cudnn/": "what stands in for attention through cuDNN where it is not there"}
 LEAST = 95.0
 
 

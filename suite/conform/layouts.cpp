@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -12,33 +13,6 @@
 namespace benchsuite {
 
 namespace {
-
-/// A family joins the table by an entry here. Small enough for minutes, large enough for every split: 8 layers for p =
-/// 4 with two chunks each, 4 key-value heads and 512 rows of vocabulary for t = 4 without padding, and 8 samples a step
-/// for 8 micro-batches on one replica, 1 on four.
-std::vector<ModelConfig> models() {
-  const ModelConfig gpt{.name = "gpt-tiny",
-                        .family = ModelFamily::gpt,
-                        .layers = 8,
-                        .hidden = 16,
-                        .ffn_hidden = 64,
-                        .heads = 4,
-                        .kv_heads = 4,
-                        .seq = 8,
-                        .vocab = 512,
-                        .dropout = 0.1};
-  const ModelConfig llama{.name = "llama-tiny",
-                          .family = ModelFamily::llama,
-                          .layers = 8,
-                          .hidden = 32,
-                          .ffn_hidden = 64,
-                          .heads = 8,
-                          .kv_heads = 4,
-                          .seq = 8,
-                          .vocab = 512,
-                          .dropout = 0.1};
-  return {gpt, llama};
-}
 
 constexpr DType kPrecisions[] = {DType::fp32, DType::bf16};
 
@@ -200,6 +174,46 @@ constexpr std::string_view kLayouts[] = {
     "tp2 sp dp2 zero3 fsdp2",
 };
 
+/// Of the model whose attention fused kernels take.
+constexpr std::string_view kFusedAttentionLayouts[] = {
+    "flash", "flash full1", "flash core", "b2 flash", "pp2 flash", "pp2 gpipe flash core", "tp2 flash", "tp2 sp flash", "tp2 sp flash full1", "dp2 flash",
+};
+
+struct TableModel {
+  ModelConfig model;
+  std::span<const std::string_view> layouts;
+};
+
+/// A family joins the table by an entry here. Small enough for minutes, large enough for every split: 8 layers for p =
+/// 4 with two chunks each, 4 key-value heads and 512 rows of vocabulary for t = 4 without padding, and 8 samples a step
+/// for 8 micro-batches on one replica, 1 on four.
+std::vector<TableModel> models() {
+  const ModelConfig gpt{.name = "gpt-tiny",
+                        .family = ModelFamily::gpt,
+                        .layers = 8,
+                        .hidden = 16,
+                        .ffn_hidden = 64,
+                        .heads = 4,
+                        .kv_heads = 4,
+                        .seq = 8,
+                        .vocab = 512,
+                        .dropout = 0.1};
+  const ModelConfig llama{.name = "llama-tiny",
+                          .family = ModelFamily::llama,
+                          .layers = 8,
+                          .hidden = 32,
+                          .ffn_hidden = 64,
+                          .heads = 8,
+                          .kv_heads = 4,
+                          .seq = 8,
+                          .vocab = 512,
+                          .dropout = 0.1};
+  // Heads as libraries' fused attention kernels take them: a multiple of 8 channels, and no dropout.
+  ModelConfig fused = llama;
+  fused.name = "llama-fused", fused.heads = 4, fused.kv_heads = 2, fused.dropout = 0;
+  return {{gpt, kLayouts}, {llama, kLayouts}, {fused, kFusedAttentionLayouts}};
+}
+
 std::vector<std::string> words_of(std::string_view line) {
   std::istringstream stream{std::string(line)};
   std::vector<std::string> words;
@@ -234,12 +248,12 @@ TrainConfig bit_equal_partner(const TrainConfig& config) {
 
 std::vector<ConformSetup> conform_setups() {
   std::vector<ConformSetup> setups;
-  for (const ModelConfig& model : models()) {
+  for (const auto& [model, layouts] : models()) {
     for (const DType precision : kPrecisions) {
       const TrainConfig plain = baseline(model, precision);
       const std::string prefix = fmt::format("{}/{}/", model.name, name_of(precision));
       setups.push_back({prefix + "one-rank", "", plain});
-      for (const std::string_view line : kLayouts) {
+      for (const std::string_view line : layouts) {
         ConformSetup setup{prefix + std::string(line), std::string(line), plain};
         std::replace(setup.id.begin(), setup.id.end(), ' ', '+');
         for (const std::string& word : words_of(line)) apply_layout_word(word, setup.config);

@@ -24,9 +24,11 @@ void on_signal(int number) {
 
 /// What `--device cuda` runs on.
 benchsuite::TrainingDevice cuda_device() {
-  return {benchsuite::cuda::why_unavailable,
-          [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps); },
-          [](int ranks) { return benchsuite::cuda::open_device(ranks); }};
+  using namespace benchsuite::cuda;
+  Options options;
+  options.say = benchsuite::once([](const std::string& text) { std::fprintf(stderr, "benchsuite: device cuda: %s\n", text.c_str()); });
+  return {why_unavailable, [options](const auto& programs, const auto& host, int steps) { run_ranks(programs, host, steps, options); },
+          [options](int ranks) { return open_device(ranks, options); }};
 }
 
 }  // namespace

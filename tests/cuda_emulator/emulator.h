@@ -34,6 +34,7 @@ struct Settings {
   Pace pace = Pace::mixed;
   int compute_major = 9, compute_minor = 0;
   std::size_t memory_bytes = std::size_t{4} << 30;  ///< of each device
+  std::size_t cudnn_version = 91900;
   double patience_s = 60;                           ///< how long a wait may see nothing move
 };
 

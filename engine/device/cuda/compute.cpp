@@ -13,13 +13,15 @@ bool is_product(const OpShape& shape) { return matrix_product_of(shape).batch > 
 
 }  // namespace
 
-std::uint64_t Compute::workspace(const OpShape& shape) const {
+std::uint64_t Compute::workspace(const OpShape& shape) {
   if (is_communication(shape.kind)) return 0;
-  if (is_flash(shape.kind)) return gemm_workspace_ + flash_workspace(shape);
+  if (is_flash(shape.kind)) fused_.plan(shape);
+  if (is_flash(shape.kind)) return fused_.takes(shape) ? fused_.workspace(shape) : gemm_workspace_ + flash_workspace(shape);
   return is_product(shape) ? gemm_workspace_ : workspace_bytes(shape);
 }
 
 void Compute::prepare(const KernelCall& call) {
+  if (is_flash(call.shape.kind) && fused_.takes(call.shape)) return;
   const std::span<std::byte> scratch = call.workspace.first(is_flash(call.shape.kind) || is_product(call.shape) ? gemm_workspace_ : 0);
   if (is_flash(call.shape.kind)) {
     KernelCall rest = call;
@@ -34,7 +36,9 @@ void Compute::prepare(const KernelCall& call) {
 }
 
 void Compute::run(const KernelCall& call) {
-  if (is_flash(call.shape.kind)) {
+  if (is_flash(call.shape.kind) && fused_.takes(call.shape)) {
+    fused_.run(call);
+  } else if (is_flash(call.shape.kind)) {
     const std::span<std::byte> scratch = call.workspace.first(gemm_workspace_);
     KernelCall rest = call;
     rest.workspace = call.workspace.subspan(gemm_workspace_);

@@ -1,9 +1,12 @@
-// Launches any compute op of the vocabulary: products through cuBLASLt, the rest through the kernels.
+// Launches any compute op of the vocabulary: products through cuBLASLt, attention in one op through cuDNN where it takes the shape,
+// the rest through the kernels.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "engine/device/cuda/fused_attention.h"
 #include "engine/device/cuda/gemm.h"
 #include "engine/device/cuda/kernels/kernel_call.h"
 
@@ -12,10 +15,11 @@ namespace benchsuite::cuda {
 class Compute {
  public:
   /// `gemm_workspace`: bytes a product may use.
-  Compute(GemmAlgorithms& algorithms, std::size_t gemm_workspace) : gemm_(algorithms), gemm_workspace_(gemm_workspace) {}
+  Compute(GemmAlgorithms& algorithms, std::size_t gemm_workspace, Say say)
+      : gemm_(algorithms), gemm_workspace_(gemm_workspace), fused_(std::move(say)) {}
 
-  /// Bytes of workspace that an op of this shape takes.
-  std::uint64_t workspace(const OpShape& shape) const;
+  /// Bytes of workspace that an op of this shape takes; makes its plan, where it has one.
+  std::uint64_t workspace(const OpShape& shape);
 
   /// Gets the op's products ready; afterwards the op's outputs and workspace hold anything.
   void prepare(const KernelCall& call);
@@ -26,6 +30,7 @@ class Compute {
  private:
   Gemm gemm_;
   std::size_t gemm_workspace_;
+  FusedAttention fused_;
 };
 
 }  // namespace benchsuite::cuda

@@ -29,5 +29,4 @@ namespace benchsuite::cuda {
   } while (0)
 
 #define CUBLAS_CHECK(expression) CUDA_LIBRARY_CHECK(expression, cublasLtGetStatusString)
-#define CUDNN_CHECK(expression) CUDA_LIBRARY_CHECK(expression, cudnnGetErrorString)
 #define NCCL_CHECK(expression) CUDA_LIBRARY_CHECK(expression, ncclGetErrorString)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/say.h"
 #include "engine/device/step_rank.h"
 #include "engine/program/timeline.h"
 
@@ -21,6 +22,7 @@ struct Options {
   bool spans = false;  ///< two events around every op, for timelines
   std::size_t gemm_workspace = std::size_t{32} << 20;  ///< bytes that a matrix product may use
   double patience_s = 600;  ///< that a rank may be in a step, or wait for its peers to connect, before all are stopped
+  Say say;  ///< told what ranks do otherwise than they could, by each of them on its thread
 };
 
 /// The GPUs of this machine for a world of ranks that are threads of this process, a GPU each, with NCCL between them: the GPU of

@@ -42,7 +42,7 @@ class Range {
 }  // namespace
 
 CudaRank::CudaRank(const Program& program, GemmAlgorithms& algorithms, const Options& options)
-    : program_(program), options_(options), compute_(algorithms, options.gemm_workspace) {
+    : program_(program), options_(options), compute_(algorithms, options.gemm_workspace, options.say) {
   lay_out_memory();
   std::array<bool, kStreams> used{};
   used[static_cast<std::size_t>(StreamKind::compute)] = true;

@@ -27,6 +27,14 @@ inline TrainConfig small_llama(DType precision) {
   return config;
 }
 
+/// Heads that fused attention kernels take, two on each key-value head.
+inline TrainConfig small_llama_fused(DType precision) {
+  TrainConfig config = small_llama(precision);
+  config.model.heads = 4, config.model.kv_heads = 2;
+  config.layout.attention = AttentionKernel::flash;
+  return config;
+}
+
 inline constexpr std::size_t kGemmWorkspace = 2048;  // two of the emulator's three algorithms fit
 
 /// `steps` steps on emulated GPUs, one a rank.

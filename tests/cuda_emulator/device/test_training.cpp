@@ -14,15 +14,22 @@ using testing_train::largest_difference;
 struct Case {
   const char* name;
   void (*change)(TrainConfig&);
-  bool llama = false;
+  TrainConfig (*model)(DType) = small_gpt;
 };
 void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
 
 const Case kCases[] = {
     {"one_rank", [](TrainConfig&) {}},
-    {"llama", [](TrainConfig&) {}, true},
+    {"llama", [](TrainConfig&) {}, small_llama},
     {"flash", [](TrainConfig& c) { c.layout.attention = AttentionKernel::flash; }},
-    {"llama_flash", [](TrainConfig& c) { c.layout.attention = AttentionKernel::flash; }, true},
+    {"llama_flash", [](TrainConfig& c) { c.layout.attention = AttentionKernel::flash; }, small_llama},
+    {"fused_attention", [](TrainConfig&) {}, small_llama_fused},
+    {"fused_attention_tp2_sp_core_recompute",
+     [](TrainConfig& c) {
+       c.layout.tp = 2, c.layout.sequence_parallel = true;
+       c.layout.recompute = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::core_attn}};
+     },
+     small_llama_fused},
     {"separate_kernels_regenerated_masks",
      [](TrainConfig& c) { c.stack.fused_bias_gelu = c.stack.fused_bias_dropout_add = c.stack.stores_dropout_masks = false; }},
     {"full_recompute", [](TrainConfig& c) { c.layout.recompute.granularity = RecomputeGranularity::full; }},
@@ -37,7 +44,7 @@ const Case kCases[] = {
 };
 
 TrainConfig configured(const Case& which, DType precision) {
-  TrainConfig config = which.llama ? small_llama(precision) : small_gpt(precision);
+  TrainConfig config = which.model(precision);
   which.change(config);
   return config;
 }

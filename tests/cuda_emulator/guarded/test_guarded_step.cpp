@@ -127,6 +127,7 @@ const Case kCases[] = {
        config.layout.attention = AttentionKernel::flash;
        return config;
      }},
+    {"fused_attention_bf16", [] { return small_llama_fused(DType::bf16); }},
     {"tp2_sp_pp2_dp2_zero1",
      [] {
        TrainConfig config = small_gpt(DType::bf16);

@@ -1,5 +1,6 @@
 // benchsuite on emulated GPUs: the program's command line with device cuda on the emulator.
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -21,7 +22,9 @@ int gpus() {
 
 int main(int argc, char** argv) {
   cuda_emulator::reset({.devices = gpus(), .order = cuda_emulator::ThreadOrder::shuffled});
-  static const benchsuite::cuda::Options options{.gemm_workspace = 2048};
+  static const benchsuite::cuda::Options options{.gemm_workspace = 2048, .say = benchsuite::once([](const std::string& text) {
+                                                   std::fprintf(stderr, "benchsuite: device cuda: %s\n", text.c_str());
+                                                 })};
   const benchsuite::TrainingDevice cuda{
       benchsuite::cuda::why_unavailable,
       [](const auto& programs, const auto& host, int steps) { benchsuite::cuda::run_ranks(programs, host, steps, options); },
