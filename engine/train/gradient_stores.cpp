@@ -17,11 +17,11 @@ Slice intersection(const Bucket::Entry& entry, const Slice& slice) {
   return {first, std::max<std::int64_t>(end - first, 0)};
 }
 
-void copy_by_members(ModelContext& context, const Tensor& from, const Tensor& to) {
+void copy_by_members(ModelContext& context, const Bucket& bucket, const Tensor& from, const Tensor& to) {
   context.rec.record({.kind = OpKind::cast,
                       .dtype = from.dtype,
                       .out_dtype = to.dtype,
-                      .dims = {from.elements(), context.layout.replicas()}},
+                      .dims = {from.elements(), context.layout.replicas() * static_cast<std::int64_t>(bucket.entries.size())}},
                      {reads(from), writes(to)});
 }
 
@@ -217,7 +217,7 @@ class ScatteredGradients : public GradientStore {
   /// By lists, the members' parts are copied into one buffer first, which takes the place of the gradients.
   void flatten(Bucket& bucket) {
     const Tensor flat = new_gradients(context_, Term::unreduced_gradients, bucket.elements);
-    copy_by_members(context_, bucket.gradients, flat);
+    copy_by_members(context_, bucket, bucket.gradients, flat);
     context_.rec.release(bucket.gradients);
     bucket.gradients = flat;
   }

@@ -138,7 +138,7 @@ class ShardedParameters : public ParameterStore {
 
   void publish(Bucket& bucket) override {
     if (bucket.persistent && context_.layout.replicas() > 1) {
-      gather(context_, owned(bucket), bucket.values, StreamKind::parameters, context_.parameter_group);
+      gather_whole(bucket, owned(bucket));
     }
   }
 
@@ -193,7 +193,7 @@ class ShardedParameters : public ParameterStore {
     }
     gather(context_, shard, to, StreamKind::parameters, context_.parameter_group);
     if (!config_.by_lists) return;
-    copy_by_members(context_, to, bucket.values);
+    copy_by_members(context_, bucket, to, bucket.values);
     context_.rec.release(to);
   }
 

@@ -31,8 +31,9 @@ Slice owned_slice(const ModelContext& context, const Bucket& bucket);
 /// The part of `entry` inside `slice`, in elements of the bucket.
 Slice intersection(const Bucket::Entry& entry, const Slice& slice);
 
-/// Copies `from` to `to`, a kernel for each data-parallel member's part (sharded_parameters.by_lists).
-void copy_by_members(ModelContext& context, const Tensor& from, const Tensor& to);
+/// Copies the values or gradients of `bucket` from `from` to `to`, a kernel for each data-parallel member's part of each of its
+/// parameters (sharded_parameters.by_lists).
+void copy_by_members(ModelContext& context, const Bucket& bucket, const Tensor& from, const Tensor& to);
 
 class GradientStore {
  public:

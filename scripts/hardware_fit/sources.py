@@ -12,6 +12,7 @@ SOURCES = {
     "aic-launch": "ai-dynamo/aiconfigurator (Apache-2.0): smallest bf16 GEMM inside a CUDA graph, time of a call",
     "aic-eager": "ai-dynamo/aiconfigurator (Apache-2.0): custom all-reduce of 1,024 elements on 8 GPUs, called eagerly: 44.4 us "
                  "an op on A100 hosts, 23.8 us on H100 hosts (5.6 and 4.6 us in a CUDA graph)",
+    "superbench": "microsoft/superbenchmark (MIT) test baseline: a kernel's launch, 5.96 us of event time and 10.26 us of wall time",
     "deepbench": "baidu-research/DeepBench (Apache-2.0) training GEMMs on V100, 16-bit inputs, cuBLAS of CUDA 10.1",
     "mamf": "stas00/ml-engineering maximum achievable matmul FLOPS finder: best sustained shape by GPU and precision",
     "vidur": "microsoft/vidur data/profiling (MIT): fp16 linear layers, elementwise kernels and send/recv of steady "

@@ -25,7 +25,7 @@ std::vector<Effect> effects() {
       {"memory-bound kernels at full bandwidth", {}, {"full bandwidth", [](HardwareProfile& p) {
          for (auto& [op, model] : p.memory_ops) model.share = 1;
        }}},
-      {"launches cost nothing", {}, {"free launches", [](HardwareProfile& p) { p.host_eager_s = p.host_graph_s = 0; }}},
+      {"launches cost nothing", {}, {"free launches", [](HardwareProfile& p) { p.host_eager_s = p.host_graph_s = p.host_library_s = 0; }}},
       {"collectives take no SMs", {}, {"no SM share", [](HardwareProfile& p) { p.collective_sm_permille = p.inter_node_sm_permille = 0; }}},
       {"embedding costs nothing", {}, {"free embedding", free_site(Site::embedding)}},
       {"head and loss cost nothing", {}, {"free head", [](HardwareProfile& p) {

@@ -146,9 +146,10 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   } else if (shape.kind <= OpKind::flash_attention_backward) {
     bound = flash_bound(shape);
   } else {
-    // A cast of pieces is a kernel each.
+    // A cast of pieces is a kernel each, which the host's loop launches no faster than it can.
     const int pieces = shape.kind == OpKind::cast ? static_cast<int>(std::max<std::int64_t>(1, shape.dims[1])) : 1;
     bound = shape.eager ? memory_bound(OpKind::add, eager.kernels, eager.bytes) : memory_bound(shape.kind, pieces, eager.bytes);
+    if (pieces > 1) bound.seconds = std::max(bound.seconds, pieces * hardware_.host_library_s);
   }
   if (shape.kind <= OpKind::flash_attention_backward && eager.kernels > 1) {  // copies beside the product
     bound.seconds += memory_bound(OpKind::add, eager.kernels - 1, eager.bytes - bytes_of(shape)).seconds;

@@ -45,6 +45,7 @@ class ProfileReader : ProvenanceReader {
     section(top, "host", false, [&](ObjectReader& host) {
       p.host_eager_s = quantity(host, "eager_op", "us", kMicro, Range::not_negative);
       p.host_graph_s = quantity(host, "graph_op", "us", kMicro, Range::not_negative);
+      if (host.has("library_op")) p.host_library_s = quantity(host, "library_op", "us", kMicro, Range::not_negative);
     });
     read_free_sites(top, p);
     top.optional("free_communication", p.free_communication);

@@ -128,6 +128,7 @@ struct HardwareProfile {
   int inter_node_sm_permille = 0;
   double host_eager_s = 0;          ///< host time per op of an eager framework
   double host_graph_s = 0;          ///< host time per op inside a captured graph
+  double host_library_s = 0;        ///< host time per kernel that a library launches in a loop of its own
   std::vector<Site> free_sites;     ///< cost nothing (ideal only)
   bool free_communication = false;  ///< ideal only
   Json raw;                         ///< the whole profile, resolved: sources, ranges, fit errors

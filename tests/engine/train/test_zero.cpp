@@ -162,6 +162,26 @@ TEST(ZeroVolume, BytesEqualTheClosedFormulas) {
   }
 }
 
+// DeepSpeed of early 2021 copies every member's part of every parameter by itself, after a gather and before a reduction. Small
+// parameters stay whole and come together: per layer two norms' weights and biases and two biases of 32 elements, and the last norm.
+TEST(ZeroVolume, ListsAreCopiedPieceByPiece) {
+  TrainConfig config = tiny();
+  config.layout.zero_stage = 3;
+  config.layout.global_batch = config.layout.dp;
+  config.stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
+  config.stack.sharded_parameters.by_lists = true;
+  const Program program = record_step(config, 0).program;
+  std::map<std::int64_t, int> copies;
+  for (const Op& op : program.ops) {
+    const OpShape& shape = program.shape_of(op);
+    if (op.kind == OpKind::cast && shape.dims[1] > 1) ++copies[shape.dims[1]];
+  }
+  const std::int64_t small = 4 * 6 + 2;
+  ASSERT_EQ(copies.size(), 2u);
+  EXPECT_EQ(copies[2 * small], 2) << "one gather, one reduction of the small parameters";
+  EXPECT_GE(copies[2], 2 * 4 * 6) << "six others a layer are gathered and reduced one by one";
+}
+
 TEST(ZeroVolume, KeptParametersAreNotGatheredTwice) {
   TrainConfig config = unpadded(3);
   config.stack.sharded_parameters = {};  // DeepSpeed's defaults: a model of less than 1e9 parameters stays gathered

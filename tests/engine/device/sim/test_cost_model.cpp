@@ -322,6 +322,19 @@ TEST(Host, GraphsLaunchAtOnceAndEagerOpsAtTheHostsPace) {
   EXPECT_EQ(host_cost(p, LaunchMode::graph, 0).per_op, 0);
 }
 
+// 1,000 pieces of 1 KB: device floors of 2 us each, unless the host's loop launches them 10 us apart.
+TEST_F(TinyModel, PiecesFollowEachOtherNoFasterThanTheHostLaunchesThem) {
+  const OpShape pieces = shape_of(OpKind::cast, {500'000, 1000});
+  const Picoseconds device = CostModel(profile_, placement_).compute(pieces, Site::mlp);
+  profile_.host_library_s = 10e-6;
+  EXPECT_LT(device, 10'000'000'000);
+  EXPECT_EQ(CostModel(profile_, placement_).compute(pieces, Site::mlp), 10'000'000'000);
+  EXPECT_EQ(CostModel(profile_, placement_).compute(shape_of(OpKind::cast, {500'000, 1}), Site::mlp),
+            CostModel(profile_, placement_).compute(shape_of(OpKind::cast, {500'000}), Site::mlp));
+  profile_.host_library_s = 1e-9;
+  EXPECT_EQ(CostModel(profile_, placement_).compute(pieces, Site::mlp), device);
+}
+
 TEST_F(TinyModel, ARingIsNeverFasterThanItsNvlinkPart) {
   profile_.nic_bandwidth = 500e9;
   EXPECT_EQ(transfer(shape_of(OpKind::all_gather, {20'000'000}), {0, 1, 2, 3}).duration, 57'000'000 + 150'000'000);
