@@ -13,7 +13,7 @@ namespace {
 struct Effect {
   std::string name;
   std::vector<Setting> settings;
-  ProfileChange change;  ///< without a name: the machine stays
+  ProfileChange change;  ///< of the machine, where there are no settings
 };
 
 std::vector<Effect> effects() {
@@ -58,15 +58,27 @@ std::vector<AblationRow> ablate(const std::vector<PublishedRow>& rows, const std
     double error_pct = 0, step_change_pct = 0;
   };
   const std::vector<Effect> all = effects();
+  std::vector<const ProfileChange*> machines;
+  for (const Effect& effect : all) {
+    if (effect.settings.empty()) machines.push_back(&effect.change);
+  }
   std::vector<std::optional<Change>> changes(members.size() * all.size());  // [member][effect]
-  ProgressCount count(progress, "simulations without an effect", changes.size());
-  for_each_index(changes.size(), threads, [&](std::size_t job) {
+  ProgressCount count(progress, "rows without each effect in turn", members.size());
+  for_each_index(members.size(), threads, [&](std::size_t m) {
     if (signal.load() != 0) return;
-    const std::size_t i = members[job / all.size()];
-    const Effect& effect = all[job % all.size()];
-    const RowResult other = jobs.one(rows[i], effect.settings, effect.change.name.empty() ? nullptr : &effect.change);
-    if (other.error_pct) {
-      changes[job] = {*other.error_pct, 100 * (other.predicted->iteration_s / base[i].predicted->iteration_s - 1)};
+    const PublishedRow& row = rows[members[m]];
+    const RowResult& before = base[members[m]];
+    const std::vector<RowResult> on_machines = jobs.on_machines(row, machines);
+    auto next = on_machines.begin();
+    for (std::size_t e = 0; e < all.size(); ++e) {
+      const std::vector<Setting>& settings = all[e].settings;
+      const bool same = !settings.empty() && std::none_of(settings.begin(), settings.end(), [&](const Setting& setting) {
+        return matters(setting.key, before.layout);
+      });
+      const RowResult other = settings.empty() ? *next++ : same ? before : jobs.one(row, settings);
+      if (!other.error_pct) continue;
+      changes[m * all.size() + e] = {*other.error_pct,
+                                     100 * (other.predicted->iteration_s / before.predicted->iteration_s - 1)};
     }
     count.tick();
   });

@@ -1,17 +1,70 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "suite/accuracy/accuracy_render.h"
 #include "suite/report/format.h"
 
 namespace benchsuite {
 
+namespace {
+
+/// What a change does to all sets, each of which weighs alike.
+struct EffectSummary {
+  std::string effect;
+  std::size_t sets = 0, better = 0, worse = 0;
+  double step_change_pct = 0, mean_abs_pct = 0, base_mean_abs_pct = 0;
+  const AblationRow* most = nullptr;  ///< the set whose step changes most
+};
+
+std::vector<EffectSummary> summaries_of(const std::vector<AblationRow>& rows) {
+  constexpr double kSeen = 0.5;  // percent: less is no difference
+  std::vector<EffectSummary> effects;
+  for (const AblationRow& row : rows) {
+    auto found = std::find_if(effects.begin(), effects.end(), [&](const auto& known) { return known.effect == row.effect; });
+    if (found == effects.end()) found = effects.insert(effects.end(), {.effect = row.effect});
+    ++found->sets;
+    found->step_change_pct += row.step_change_pct;
+    found->mean_abs_pct += row.mean_abs_pct;
+    found->base_mean_abs_pct += row.base_mean_abs_pct;
+    found->better += row.mean_abs_pct < row.base_mean_abs_pct - kSeen ? 1 : 0;
+    found->worse += row.mean_abs_pct > row.base_mean_abs_pct + kSeen ? 1 : 0;
+    if (!found->most || std::abs(row.step_change_pct) > std::abs(found->most->step_change_pct)) found->most = &row;
+  }
+  for (EffectSummary& effect : effects) {
+    for (double* sum : {&effect.step_change_pct, &effect.mean_abs_pct, &effect.base_mean_abs_pct}) {
+      *sum /= static_cast<double>(effect.sets);
+    }
+  }
+  return effects;
+}
+
+std::string ablation_markdown(const AccuracyReport& report) {
+  if (report.ablation.empty()) return "";
+  std::string text =
+      "\n## What each effect is worth\n\nThe same rows with one thing changed; means over the sets that it is compared on. A lower "
+      "error is no evidence by itself: errors cancel. A set is better or worse when its mean moves by more than half a point. "
+      "`--html FILE` and `--json FILE` have it set by set.\n\n| change | sets | step | mean before | mean | sets better | sets worse | "
+      "step moves most in |\n|---|---|---|---|---|---|---|---|\n";
+  for (const EffectSummary& effect : summaries_of(report.ablation)) {
+    text += fmt::format("| {} | {} | {:+.1f} % | {:.1f} | {:.1f} | {} | {} | {} ({:+.1f} %) |\n", markdown_escape(effect.effect),
+                        effect.sets, effect.step_change_pct, effect.base_mean_abs_pct, effect.mean_abs_pct, effect.better,
+                        effect.worse, markdown_escape(effect.most->set), effect.most->step_change_pct);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string accuracy_markdown(const AccuracyReport& report) {
   std::string text = fmt::format(
-      "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}--markdown "
+      "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}{}--markdown "
       "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
       "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
       "Intervals, which *coverage* and *half-width* are of: {} draws of the constants' published ranges{}, seed {}.\n\n",
-      report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.draws,
+      report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.ablation.empty() ? "" : "--ablate ",
+      report.draws,
       report.unstated_drawn ? " and of settings that the source leaves unstated" : "", report.seed);
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
@@ -38,14 +91,7 @@ std::string accuracy_markdown(const AccuracyReport& report) {
   for (const UnmappedReason& reason : unmapped_reasons(report)) {
     text += fmt::format("| {} | {} | {} |\n", reason.rows, markdown_escape(reason.reason), markdown_escape(reason.example));
   }
-  if (!report.ablation.empty()) {
-    text += "\n| change | set | rows | step | mean % | bias % | mean before | bias before |\n|---|---|---|---|---|---|---|---|\n";
-    for (const AblationRow& row : report.ablation) {
-      text += fmt::format("| {} | {} | {} | {:+.1f} % | {:.1f} | {:+.1f} | {:.1f} | {:+.1f} |\n", row.effect, markdown_escape(row.set),
-                          row.rows, row.step_change_pct, row.mean_abs_pct, row.bias_pct, row.base_mean_abs_pct, row.base_bias_pct);
-    }
-  }
-  return text;
+  return text + ablation_markdown(report);
 }
 
 }  // namespace benchsuite

@@ -321,18 +321,6 @@ void apply_to_stack(const std::vector<Setting>& settings, Stack& stack) {
   if (!problems.empty()) throw Error(std::move(problems));
 }
 
-/// Whether a setting can matter to a layout: what only ranks of a kind do needs several of them.
-bool matters(const std::string& key, const Layout& layout) {
-  static constexpr const char* kTensor[] = {"layout.sequence_parallel", "stack.overlaps_tensor_backward",
-                                            "stack.overlaps_tensor_gemms"};
-  static constexpr const char* kPipeline[] = {"layout.vpp", "stack.overlaps_pipeline", "stack.overlaps_pipeline_interleaved",
-                                              "stack.scatters_pipeline_activations"};
-  static constexpr const char* kData[] = {"layout.zero_stage", "stack.overlaps_gradient_reduction",
-                                          "stack.overlaps_parameter_gather"};
-  const auto in = [&](const auto& keys) { return std::find(std::begin(keys), std::end(keys), key) != std::end(keys); };
-  return !(in(kTensor) && layout.tp == 1) && !(in(kPipeline) && layout.pp == 1) && !(in(kData) && layout.dp * layout.cp == 1);
-}
-
 /// What neither the row nor its source says: the stack's alternatives, then the rule's own.
 std::vector<UnstatedSetting> unstated_settings(const PublishedRow& row, const SourceRule& rule,
                                                const std::vector<UnstatedSetting>& alternatives, const Layout& layout) {
@@ -350,6 +338,17 @@ std::vector<UnstatedSetting> unstated_settings(const PublishedRow& row, const So
 }
 
 }  // namespace
+
+bool matters(const std::string& key, const Layout& layout) {
+  static constexpr const char* kTensor[] = {"layout.sequence_parallel", "stack.overlaps_tensor_backward",
+                                            "stack.overlaps_tensor_gemms"};
+  static constexpr const char* kPipeline[] = {"layout.vpp", "stack.overlaps_pipeline", "stack.overlaps_pipeline_interleaved",
+                                              "stack.scatters_pipeline_activations"};
+  static constexpr const char* kData[] = {"layout.zero_stage", "stack.overlaps_gradient_reduction",
+                                          "stack.overlaps_parameter_gather"};
+  const auto in = [&](const auto& keys) { return std::find(std::begin(keys), std::end(keys), key) != std::end(keys); };
+  return !(in(kTensor) && layout.tp == 1) && !(in(kPipeline) && layout.pp == 1) && !(in(kData) && layout.dp * layout.cp == 1);
+}
 
 const StackShelf::Entry& StackShelf::get(const std::string& name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;

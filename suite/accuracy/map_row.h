@@ -57,6 +57,9 @@ struct Setting {
   std::string key;
   Json value;
 };
+/// Whether a setting can matter to a layout: what only ranks of a kind do needs several of them.
+bool matters(const std::string& key, const Layout& layout);
+
 MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf& stacks, const DataRoot& root,
                   const std::vector<Setting>& settings = {});
 

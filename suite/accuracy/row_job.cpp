@@ -47,6 +47,11 @@ std::pair<double, double> band(std::vector<double> values) {
   return {at(0.05), at(0.95)};
 }
 
+/// Records nothing until it is asked.
+StepEstimator estimator_of(const MappedRow& mapped, RowKind kind) {
+  return StepEstimator(mapped.config, {.memory_only = kind == RowKind::oom || kind == RowKind::memory});
+}
+
 }  // namespace
 
 RowJobs::RowJobs(const DataRoot& root, const SourceRules& rules, const AccuracyOptions& options)
@@ -77,7 +82,7 @@ std::shared_ptr<const HardwareProfile> RowJobs::drawn(const std::string& name, i
 }
 
 std::shared_ptr<const Estimated> RowJobs::estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
-                                                   const std::string& machine) {
+                                                   const std::string& machine, StepEstimator& estimator) {
   const std::string key = key_of(mapped, kind, machine);
   {
     std::unique_lock lock(mutex_);
@@ -87,21 +92,21 @@ std::shared_ptr<const Estimated> RowJobs::estimate(const MappedRow& mapped, RowK
     }
     known_[key] = nullptr;
   }
-  const std::shared_ptr<const Estimated> made = simulate_one(mapped, kind, hardware);
+  const std::shared_ptr<const Estimated> made = simulate_one(mapped, kind, hardware, estimator);
   const std::lock_guard lock(mutex_);
   known_[key] = made;
   made_.notify_all();
   return made;
 }
 
-std::shared_ptr<const Estimated> RowJobs::simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware) {
+std::shared_ptr<const Estimated> RowJobs::simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
+                                                       StepEstimator& estimator) {
   auto made = std::make_shared<Estimated>();
   try {
     if (kind == RowKind::layer_time) {
       made->layer = estimate_layer(mapped.config, hardware);
     } else {
-      made->step = estimate_step(mapped.config, hardware,
-                                 {.memory_only = kind == RowKind::oom || kind == RowKind::memory});
+      made->step = estimator.on(hardware);
     }
   } catch (const Error& error) {
     made->refused = error.what();
@@ -109,7 +114,8 @@ std::shared_ptr<const Estimated> RowJobs::simulate_one(const MappedRow& mapped, 
   return made;
 }
 
-RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change) {
+RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change,
+                             StepEstimator& estimator) {
   RowResult result;
   result.id = row.id;
   result.source = row.source;
@@ -127,7 +133,7 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
   if (!mapped.mapped) return result;
   const std::shared_ptr<const HardwareProfile> hardware = profile(mapped.hardware, change);
   const std::shared_ptr<const Estimated> estimated =
-      estimate(mapped, row.kind, *hardware, change ? mapped.hardware + " " + change->name : mapped.hardware);
+      estimate(mapped, row.kind, *hardware, change ? mapped.hardware + " " + change->name : mapped.hardware, estimator);
   if (!estimated->refused.empty()) {
     result.mapped = false;
     result.reason = estimated->refused;
@@ -165,8 +171,18 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
   return result;
 }
 
-RowResult RowJobs::one(const PublishedRow& row, const std::vector<Setting>& settings, const ProfileChange* change) {
-  return result_of(row, map(row, settings), change);
+RowResult RowJobs::one(const PublishedRow& row, const std::vector<Setting>& settings) {
+  const MappedRow mapped = map(row, settings);
+  StepEstimator estimator = estimator_of(mapped, row.kind);
+  return result_of(row, mapped, nullptr, estimator);
+}
+
+std::vector<RowResult> RowJobs::on_machines(const PublishedRow& row, const std::vector<const ProfileChange*>& changes) {
+  const MappedRow mapped = map(row, {});
+  StepEstimator estimator = estimator_of(mapped, row.kind);
+  std::vector<RowResult> results;
+  for (const ProfileChange* change : changes) results.push_back(result_of(row, mapped, change, estimator));
+  return results;
 }
 
 namespace {
@@ -196,8 +212,9 @@ std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResul
     known = std::make_unique<Combination>();
     known->mapped = map(row, settings);
     if (!known->mapped.mapped) return *known;
-    known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, known->mapped.hardware)
-                                        : simulate_one(known->mapped, row.kind, *base);
+    StepEstimator estimator = estimator_of(known->mapped, row.kind);
+    known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, known->mapped.hardware, estimator)
+                                        : simulate_one(known->mapped, row.kind, *base, estimator);
     if (known->estimated->refused.empty()) known->repricer.emplace(known->estimated->step, known->mapped.config, *base);
     return *known;
   };
@@ -224,7 +241,7 @@ std::vector<RowResult> RowJobs::run(const std::vector<PublishedRow>& rows, const
   ProgressCount count(progress, "rows", rows.size());
   for_each_index(rows.size(), options_.threads, [&](std::size_t i) {
     if (signal.load() != 0) return;
-    results[i] = one(rows[i], {}, nullptr);
+    results[i] = one(rows[i], {});
     if (draws && options_.draws > 0) {
       (*draws)[i] = ensemble_of(rows[i], results[i], signal);
       if (!(*draws)[i].empty()) results[i].interval = band((*draws)[i]);

@@ -35,8 +35,10 @@ class RowJobs {
   std::vector<RowResult> run(const std::vector<PublishedRow>& rows, const AccuracyProgress& progress,
                              const std::atomic<int>& signal, std::vector<std::vector<double>>* draws);
 
-  /// A row as it is, or with settings and a changed machine; without intervals.
-  RowResult one(const PublishedRow& row, const std::vector<Setting>& settings, const ProfileChange* change);
+  /// A row as it is, or with settings; without intervals.
+  RowResult one(const PublishedRow& row, const std::vector<Setting>& settings);
+  /// A row on changed machines.
+  std::vector<RowResult> on_machines(const PublishedRow& row, const std::vector<const ProfileChange*>& changes);
 
   std::size_t simulated() const { return known_.size(); }
 
@@ -44,9 +46,11 @@ class RowJobs {
   std::shared_ptr<const HardwareProfile> profile(const std::string& name, const ProfileChange* change);
   std::shared_ptr<const HardwareProfile> drawn(const std::string& name, int draw);
   std::shared_ptr<const Estimated> estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
-                                            const std::string& machine);
-  static std::shared_ptr<const Estimated> simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware);
-  RowResult result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change);
+                                            const std::string& machine, StepEstimator& estimator);
+  static std::shared_ptr<const Estimated> simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
+                                                       StepEstimator& estimator);
+  /// `estimator` is of the row's configuration and kind.
+  RowResult result_of(const PublishedRow& row, const MappedRow& mapped, const ProfileChange* change, StepEstimator& estimator);
   std::vector<double> ensemble_of(const PublishedRow& row, const RowResult& result, const std::atomic<int>& signal);
   MappedRow map(const PublishedRow& row, const std::vector<Setting>& settings);
 

@@ -47,30 +47,28 @@ TrainConfig reduced(TrainConfig config, std::int64_t depth, std::int64_t micro_b
 }
 
 /// One Program per pipeline stage, and who stands for whom.
-struct Recorded {
+struct Stages {
   std::vector<Program> programs;
   World world;
+  double peak = 0, reserved = 0, saved = 0;  ///< bytes: most of any stage, saved of the first
 };
 
-Recorded record_stages(const TrainConfig& config, const RankGrid& grid) {
-  Recorded recorded;
+Stages record_stages(const TrainConfig& config) {
+  const RankGrid grid(config.layout);
+  Stages stages;
   std::vector<int> ranks;
   for (int stage = 0; stage < config.layout.pp; ++stage) ranks.push_back(grid.rank_at({.dp = 0, .pp = stage}));
-  recorded.programs = record_programs(config, ranks, 1, RecordedDetail::without_operands);
-  for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
-  for (int rank = 0; rank < grid.world(); ++rank) {
-    recorded.world.role_of_rank.push_back(grid.coordinates(rank).pp);
-  }
-  return recorded;
-}
-
-void add_memory(const TrainConfig& config, const Recorded& recorded, Sample& sample) {
-  for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
-    const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), recorded.programs[stage]);
-    sample.peak = std::max(sample.peak, measured.stage.peak_bytes);
-    sample.reserved = std::max(sample.reserved, measured.reserved_bytes);
-    if (stage == 0) sample.saved = measured.stage.saved_bytes;
-  }
+  stages.programs = record_programs(
+      config, ranks, 1, RecordedDetail::without_operands, {}, [&](std::size_t stage, Program& program) {
+        const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), program);
+        stages.peak = std::max(stages.peak, measured.stage.peak_bytes);
+        stages.reserved = std::max(stages.reserved, measured.reserved_bytes);
+        if (stage == 0) stages.saved = measured.stage.saved_bytes;
+        program.buffers = std::vector<Buffer>();  // nobody asks again
+      });
+  for (const Program& program : stages.programs) stages.world.programs.push_back(&program);
+  for (int rank = 0; rank < grid.world(); ++rank) stages.world.role_of_rank.push_back(grid.coordinates(rank).pp);
+  return stages;
 }
 
 void add_ledger(const Program& program, Sample& sample) {
@@ -83,12 +81,12 @@ void add_ledger(const Program& program, Sample& sample) {
   }
 }
 
-Sample take(const TrainConfig& config, const HardwareProfile& hardware, const SteadyStateOptions& options) {
+Sample take(const TrainConfig& config, const Stages& recorded, const HardwareProfile& hardware, bool memory_only) {
   Sample sample;
-  const RankGrid grid(config.layout);
-  const Recorded recorded = record_stages(config, grid);
-  add_memory(config, recorded, sample);
-  if (options.memory_only) return sample;
+  sample.peak = recorded.peak;
+  sample.reserved = recorded.reserved;
+  sample.saved = recorded.saved;
+  if (memory_only) return sample;
 
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement, host_of(config.stack, hardware));
@@ -203,7 +201,34 @@ std::string dominant_term(const StepEstimate& estimate) {
   return dominant;
 }
 
+struct StepEstimator::Recorded {
+  TrainConfig config;
+  Stages stages;
+};
+
+StepEstimator::StepEstimator(const TrainConfig& config, const SteadyStateOptions& options)
+    : config_(config), options_(options) {}
+StepEstimator::~StepEstimator() = default;
+
+const StepEstimator::Recorded& StepEstimator::recorded(std::int64_t depth, std::int64_t micro_batches) {
+  std::unique_ptr<const Recorded>& known = recorded_[{depth, micro_batches}];
+  if (known) return *known;
+  const Layout& layout = config_.layout;
+  const bool same =
+      depth == config_.model.layers / (layout.pp * layout.vpp) && micro_batches == layout.micro_batches();
+  TrainConfig config = same ? config_ : reduced(config_, depth, micro_batches);
+  Stages stages = record_stages(config);
+  known = std::make_unique<const Recorded>(std::move(config), std::move(stages));
+  return *known;
+}
+
 StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& hardware, const SteadyStateOptions& options) {
+  return StepEstimator(config, options).on(hardware);
+}
+
+StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
+  const TrainConfig& config = config_;
+  const SteadyStateOptions& options = options_;
   const Layout& layout = config.layout;
   const std::int64_t depth = config.model.layers / (layout.pp * layout.vpp);
   // Buckets of an overlapped reduction hold several layers: how much of it stays exposed doesn't grow layer by layer.
@@ -221,8 +246,8 @@ StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& har
     const std::int64_t l = depths[place];
     std::vector<Sample> by_count;
     for (const std::int64_t m : counts) {
-      const bool same = l == depth && m == layout.micro_batches();
-      by_count.push_back(take(same ? config : reduced(config, l, m), hardware, options));
+      const Recorded& sampled = recorded(l, m);
+      by_count.push_back(take(sampled.config, sampled.stages, hardware, options.memory_only));
     }
     by_depth.push_back(by_count.size() == 1 ? by_count.front()
                                             : continued(by_count[0], by_count[1], counts[0], counts[1],
@@ -271,8 +296,7 @@ LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
   config.layout.layer_split = {};
   const auto passes = [&](std::int64_t depth) {
     const TrainConfig small = reduced(config, depth, 1);
-    const RankGrid grid(small.layout);
-    const Recorded recorded = record_stages(small, grid);
+    const Stages recorded = record_stages(small);
     const Placement placement = place(small.layout, hardware.gpus_per_node);
     const CostModel costs(hardware, placement, host_of(small.stack, hardware));
     const ReplayResult replayed = replay(recorded.world, costs);

@@ -10,7 +10,10 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/device/sim/hardware.h"
@@ -49,8 +52,26 @@ struct SteadyStateOptions {
   bool whole = false;        ///< never continue: for the test of the continuation
 };
 
-/// `config` must be valid. Throws Error (config) when the ranks of a stage don't do the same (groups that cross nodes
-/// differently), with the reason.
+/// One configuration on several machines: what ranks do doesn't depend on the machine, and is recorded once.
+class StepEstimator {
+ public:
+  /// `config` must be valid, and outlive it.
+  explicit StepEstimator(const TrainConfig& config, const SteadyStateOptions& options = {});
+  ~StepEstimator();
+  /// Throws Error (config) when the ranks of a stage don't do the same (groups that cross nodes differently), with the
+  /// reason.
+  StepEstimate on(const HardwareProfile& hardware);
+
+ private:
+  struct Recorded;
+  const Recorded& recorded(std::int64_t depth, std::int64_t micro_batches);
+
+  const TrainConfig& config_;
+  SteadyStateOptions options_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<const Recorded>> recorded_;  ///< by depth and micro-batches
+};
+
+/// The same on one.
 StepEstimate estimate_step(const TrainConfig& config, const HardwareProfile& hardware,
                            const SteadyStateOptions& options = {});
 

@@ -1,6 +1,8 @@
 // The program itself: files, exit codes, the JSON that scripts read.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/suite/support.h"
 
 namespace benchsuite {
@@ -57,6 +59,42 @@ TEST(AccuracyVerb, EveryRowIsInTheJson) {
   }
   EXPECT_TRUE(source.contains("rank_correlation"));
   EXPECT_NE(read_text(folder.file("page.html")).find("korthikanti2022.table5.tiny"), std::string::npos);
+}
+
+// On one node of tensor ranks: what only replicas or a pipeline do is worth nothing, and every set has every effect.
+TEST(AccuracyVerb, AblationSaysWhatEachEffectIsWorth) {
+  const TemporaryFolder folder;
+  std::string rows = kRows;  // wide enough for the device, not the host, to be what a step waits for
+  rows.replace(rows.find("1024, \"heads\": 16"), 17, "8192, \"heads\": 64");
+  write_text(folder.file("rows.json"), rows);
+  const Finished run = accuracy(folder, {"--rows", folder.file("rows.json"), "--ablate", "--json", "-", "--html",
+                                         folder.file("page.html"), "--markdown", folder.file("page.md")});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const Json json = parse_json(run.out, "output");
+  const double predicted = json["rows"][0]["predicted"]["iteration_s"].get<double>();
+  std::map<std::string, double> change;
+  for (const Json& row : json["ablation"]) {
+    EXPECT_EQ(row["rows"], 1);
+    EXPECT_NEAR(row["base_bias_pct"].get<double>(), 100 * (predicted / 0.05 - 1), 1e-9);
+    const double step = row["step_change_pct"].get<double>();
+    change[row["effect"]] = step;
+    EXPECT_NEAR(row["bias_pct"].get<double>(), 100 * (predicted * (1 + step / 100) / 0.05 - 1), 1e-9);
+  }
+  for (const char* free : {"launches cost nothing", "communication costs nothing", "head and loss cost nothing", "optimizer costs nothing"}) {
+    ASSERT_TRUE(change.contains(free)) << free;
+    EXPECT_LE(change[free], 0) << free;
+  }
+  EXPECT_LT(change["communication costs nothing"], -1);
+  EXPECT_GT(change["input gradients' collectives exposed"] - change["input gradients' collectives hidden"], 0);
+  for (const char* apart : {"gradient reduction hidden", "gradient reduction exposed", "no interleaving"}) EXPECT_EQ(change[apart], 0) << apart;
+  for (const char* file : {"page.html", "page.md"}) {
+    const std::string page = read_text(folder.file(file));
+    for (const auto& [effect, step] : change) {
+      const std::string name = effect.substr(effect.find("collectives") == std::string::npos ? 0 : effect.find("collectives"));
+      EXPECT_NE(page.find(name), std::string::npos) << file << ": " << effect;
+    }
+  }
+  EXPECT_NE(read_text(folder.file("page.md")).find("benchsuite accuracy --ablate --markdown"), std::string::npos);
 }
 
 TEST(AccuracyVerb, EnsemblesRepeatBySeed) {

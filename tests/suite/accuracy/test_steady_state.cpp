@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "suite/accuracy/ensemble.h"
 #include "suite/cases/data_root.h"
 #include "suite/measure/simulate.h"
@@ -102,6 +105,34 @@ TEST(SteadyState, WholeStepIsTheSimulatedStep) {
   const VariantResult simulated = simulate(config, machine.a100, {});
   EXPECT_DOUBLE_EQ(estimate.iteration_s, simulated.iteration_s);
   EXPECT_NEAR(estimate.peak_gib, simulated.peak_memory_gib, 1e-9);
+}
+
+// Recorded once, also where one machine asks for the whole depth and the other doesn't.
+TEST(SteadyState, OneRecordingServesEveryMachine) {
+  const Machine machine;
+  TrainConfig config = gpt(machine, "megatron-2022", 24);
+  config.layout.pp = 1;
+  config.layout.global_batch = 16;
+  HardwareProfile slow_host = machine.a100, fast = machine.a100;
+  slow_host.host_eager_s *= 20;
+  fast.host_eager_s = fast.host_graph_s = 0;
+  fast.gemm.wave_share = 0;
+  StepEstimator estimator(config);
+  std::set<std::string> samples;
+  const HardwareProfile& usual = machine.a100;
+  for (const HardwareProfile* profile : {&usual, &std::as_const(slow_host), &std::as_const(fast), &usual}) {
+    const StepEstimate together = estimator.on(*profile), alone = estimate_step(config, *profile);
+    samples.insert(alone.samples);
+    EXPECT_EQ(together.samples, alone.samples);
+    EXPECT_EQ(together.iteration_s, alone.iteration_s);
+    EXPECT_EQ(together.seconds, alone.seconds);
+    EXPECT_EQ(together.host_s, alone.host_s);
+    EXPECT_EQ(together.peak_gib, alone.peak_gib);
+    EXPECT_EQ(together.reserved_gib, alone.reserved_gib);
+    EXPECT_EQ(together.saved_gib, alone.saved_gib);
+    EXPECT_EQ(together.ledger.size(), alone.ledger.size());
+  }
+  EXPECT_EQ(samples.size(), 2u) << "one machine needs the whole depth";
 }
 
 TEST(Ensemble, DrawsLieInTheirRangesAndRepeat) {
