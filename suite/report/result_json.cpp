@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/core/parallel.h"
 #include "suite/report/format.h"
 #include "suite/report/json_text.h"
 
@@ -75,7 +76,10 @@ Json gantt_json(const StageResult& stage) {
 }
 
 /// The text of the same: nearly all of a result, and no document of a million numbers is made for it.
-void write_gantt(const StageResult& stage, std::string& out) {
+std::string gantt_text(const StageResult& stage) {
+  constexpr std::size_t kSpanBytes = 64;  // at most, but for very long steps
+  std::string out;
+  out.reserve(stage.gantt.size() * kSpanBytes + 2);
   const auto write_integer = [&out](int value) {
     char digits[16];
     out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
@@ -93,6 +97,7 @@ void write_gantt(const StageResult& stage, std::string& out) {
     out += ']';
   }
   out += ']';
+  return out;
 }
 
 Json to_json(const StageResult& stage, Json gantt) {
@@ -285,18 +290,13 @@ Json to_json(const Run& run) {
 }
 
 SharedText variant_text(const VariantResult& variant) {
-  constexpr std::size_t kSpanBytes = 64;  // at most, but for very long steps
+  constexpr int kThreads = 2;
+  std::vector<SharedText> gantts(variant.stages.size());
+  for_each_index(gantts.size(), kThreads,
+                 [&](std::size_t i) { gantts[i] = SharedText(gantt_text(variant.stages[i])); });
   Json stages = Json::array();
-  std::size_t spans = 0;
-  for (std::size_t i = 0; i < variant.stages.size(); ++i) {
-    stages.push_back(to_json(variant.stages[i], json_gap(i)));
-    spans += variant.stages[i].gantt.size();
-  }
-  std::string text;
-  text.reserve(spans * kSpanBytes);
-  write_json(to_json(variant, std::move(stages)), kVariantIndent, text,
-             [&](std::size_t stage, std::string& out) { write_gantt(variant.stages[stage], out); });
-  return SharedText(std::move(text));
+  for (std::size_t i = 0; i < gantts.size(); ++i) stages.push_back(to_json(variant.stages[i], json_gap(i)));
+  return with_parts(to_json(variant, std::move(stages)), kVariantIndent, gantts, "");
 }
 
 SharedText case_text(const CaseResult& result, std::span<const SharedText> variants) {
