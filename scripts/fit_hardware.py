@@ -202,7 +202,7 @@ class Fitter:
             "gemm": block,
             "attention": self.once(f"attention-{gpu_name}",
                                    lambda: attention_block(self.attention, gpu_name, GPUS[gpu_name])),
-            "memory_ops": memory_block(self.data, gpu_name),
+            "memory_ops": memory_block(self.data, self.attention, gpu_name),
             "nvlink": self.once(f"nvlink-{gpu_name}", lambda: self.nvlink(gpu_name)),
             "host": self.host(gpu_name),
         }

@@ -6,7 +6,7 @@ namespace benchsuite {
 
 namespace {
 
-constexpr double kFp32 = 4, kBoolean = 1;
+constexpr double kFp32 = 4, kInt64 = 8;
 /// Index and mask arithmetic on vectors of tokens in Megatron-LM's cross_entropy.py: they move nothing, but each is launched.
 constexpr int kSmallCrossEntropyKernels = 10;
 
@@ -44,29 +44,33 @@ EagerKernels eager_kernels(const OpShape& shape) {
     case OpKind::flash_attention:
     case OpKind::flash_attention_backward:
       return {5, bytes_of(shape) + 2 * (heads(shape) + key_heads(shape)) * (x + y)};
-    // scaling (Aleph Alpha), core/nn/norm/rms_norm.py: (x * rsqrt(mean(x^2) + eps)).float().type_as(x) * gamma
+    // scaling (Aleph Alpha), core/nn/norm/rms_norm.py, of the commit that offers FlashAttention's kernel (78489292):
+    // (x.float() * rsqrt(mean(x.float()^2) + eps)).type_as(x) * gamma
     case OpKind::rmsnorm:  // fp32 inputs need no casts, which are counted all the same: no published run has them
-      // pow; mean; add and rsqrt of rows; times x; float; type_as; times gamma
-      return {8, matrix * (2 * x + x + 2 * x + (x + kFp32) + (kFp32 + x) + (x + y))};
+      // float; pow; mean; add and rsqrt of rows; times x; type_as; times gamma
+      return {8, matrix * ((x + kFp32) + 2 * kFp32 + kFp32 + 2 * kFp32 + (kFp32 + x) + (x + y)), matrix * (x + y)};
     case OpKind::rmsnorm_backward:
-      // gamma: product, its sum by columns; times gamma; type_as; float; x * rsqrt: both factors, one summed by rows; of
-      // rsqrt and add by rows; mean spread over columns; of pow: x itself, doubled, times the gradient; both parts added
-      return {15, matrix * (3 * x + x + 2 * x + (x + kFp32) + (kFp32 + x) + 2 * x + 3 * x + x + x + 2 * x + 2 * x + 3 * x +
-                            (2 * x + y))};
-    // scaling, core/nn/masked_softmax/masked_softmax.py: a copy of the view, masked_fill_, softmax
+      // gamma: product, its sum by columns; times gamma; type_as; x * rsqrt: both factors, one summed by rows; of rsqrt by rows:
+      // pow, two products; mean spread over columns; of pow: x itself, doubled, times the gradient; both parts added; float
+      return {16, matrix * (3 * x + x + 2 * x + (x + kFp32) + (2 + 3 + 1) * kFp32 + kFp32 + (2 + 2 + 3) * kFp32 + 3 * kFp32 +
+                            (kFp32 + y)),
+              matrix * 2 * x};
+    // scaling, core/nn/masked_softmax/masked_softmax.py: a copy of the view, masked_fill_ with a mask for all heads, softmax
     case OpKind::softmax:
-      return {3, matrix * (2 * x + (2 * x + kBoolean) + (x + y))};
-    case OpKind::softmax_backward:  // of softmax; of masked_fill; of the copy
-      return {3, matrix * (3 * x + (2 * x + kBoolean) + (x + y))};
-    // scaling, core/nn/rotary.py: q cos + rotate_half(q) sin with rotate_half(q) = cat(-q2, q1); k likewise
+      return {3, matrix * (2 * x + 2 * x + (x + y)), matrix * 2 * x, matrix * (x + y)};
+    case OpKind::softmax_backward:  // of softmax; masked_fill of a copy, that of the view's copy being none
+      return {3, matrix * (3 * x + 2 * x + (x + y)), matrix * (x + y), matrix * 3 * x};
+    // scaling, core/nn/rotary.py: q cos + rotate_half(q) sin with rotate_half(q) = cat(-q2, q1); k likewise. q and k are parts of
+    // the linear's output, cos and sin are those of each token, gathered for all heads, twice each.
     case OpKind::rope: {
-      const double elements = bytes_of(shape) / (x + y);
-      return {10, elements * (2 * x + (x / 2 + x / 2) + 2 * x + 2 * x + (2 * x + y))};
+      const double elements = bytes_of(shape) / (x + y), tokens = product_of(shape, 2) * static_cast<double>(shape.dims[3]);
+      return {4 + 10, tokens * 4 * (kInt64 + 2 * x) + elements * (2 * x + x + 2 * x + 2 * x + (2 * x + y)),
+              elements * (2 * x + x + 2 * x)};
     }
     case OpKind::rope_backward: {
       // times cos; times sin; of cat: minus; each half put into zeros; these added; all added
       const double elements = bytes_of(shape) / (x + y);
-      return {18, elements * (2 * x + 2 * x + x + 2 * (x + x) + 3 * x + (2 * x + y))};
+      return {18, elements * (2 * x + 2 * x + x + 2 * (x + x) + 3 * x + (2 * x + y)), elements * (2 * x + 2 * x + x)};
     }
     // scaling, core/nn/mlp.py: silu(x) * gate
     case OpKind::swiglu:

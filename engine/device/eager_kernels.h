@@ -9,7 +9,9 @@ namespace benchsuite {
 
 struct EagerKernels {
   int kernels = 1;
-  double bytes = 0;  ///< of all of them together: every operand of every kernel once
+  double bytes = 0;      ///< of all of them together: every operand of every kernel once, one that repeats over others not at all
+  double broadcast = 0;  ///< of these, by 16-bit elementwise kernels with an operand that repeats or isn't contiguous
+  double softmax = 0;    ///< of these, by softmax and its gradient
 };
 
 /// Of an op marked eager; for any other one kernel and bytes_of(shape).

@@ -34,8 +34,13 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
   const auto [y, mask] = bias_dropout_add(context_, projected, parameters_.proj_bias, x, kAttentionOutputDropout,
                                           Term::mlp_input, Term::attention_output_mask);
   if (mask.valid()) state.finish(context_, Save::attention_output_mask, mask);
-  if (norm_.elementary()) keep_beside(context_, x.elements(), Save::attention_scaled, state);
-  if (copies_context(context_.layout, context_.stack)) keep_beside(context_, context.elements(), Save::context_copy, state);
+  keep_beside(context_, norm_.kept_elements(x), Save::attention_scaled, state);
+  if (copies_context(context_.layout, context_.stack)) {
+    keep_beside(context_, context.elements(), Save::context_copy, state);
+  } else if (context_.model.rotary_positions() && !context_.stack.fused_rope) {
+    // Values stay a view of the linear's whole output; fused attention's copies would have let it go.
+    keep_beside(context_, context_.s * context_.b * (context_.a_local + context_.kv_local) * context_.d, Save::rotated, state);
+  }
   if (state.keeps(Save::attention_input)) {
     state.finish(context_, Save::attention_input, x);
   } else if (release_input) {
@@ -104,7 +109,7 @@ Tensor AttentionBlock::backward(const Tensor& dy, LayerState& state) {
   context_.rec.release(dnormed);
   state.drop(context_, Save::attention_statistics);
   state.drop(context_, Save::attention_input);
-  for (const Save save : {Save::attention_scaled, Save::context_copy}) {
+  for (const Save save : {Save::attention_scaled, Save::context_copy, Save::rotated}) {
     if (state.has(save)) state.drop(context_, save);
   }
   const Tensor dx = add(context_, dx_branch, dy, Term::gradient_of_input);

@@ -127,10 +127,14 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
     terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   }
   const bool norms = llama && !stack.fused_norm, gates = llama && !stack.fused_swiglu;
-  const bool copies = layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1 &&
-                      !layout.recompute.selects(RecomputeModule::core_attn);
-  if (norms && norm_outputs) terms.push_back({"norms before gamma", 2 * n.e * x / n.repl, "2 e s b h" + r});
-  if (copies) terms.push_back({"copy of the context", n.e * x / n.t, "e s b h/t"});
+  const bool copied = layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1;
+  if (norms && norm_outputs) terms.push_back({"norms in fp32 and before gamma", 2 * 4 * x / n.repl, "8 s b h" + r});
+  if (copied && !layout.recompute.selects(RecomputeModule::core_attn)) {
+    terms.push_back({"copy of the context", n.e * x / n.t, "e s b h/t"});
+  }
+  if (llama && !stack.fused_rope && !copied) {
+    terms.push_back({"rotated Q and K", n.e * n.s * n.b * (n.h + n.kv) / n.t, "e s b (h + u d)/t"});
+  }
   if (gates && mlp_inside) terms.push_back({"SiLU", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
   if (masks) terms.push_back({"output dropout masks", 2 * x / n.repl, "2 s b h" + r});
   if (core) {

@@ -40,7 +40,7 @@ Tensor MlpBlock::forward(const Tensor& x, LayerState& state) {
   const auto [y, mask] = bias_dropout_add(context_, out, parameters_.fc2_bias, x, kMlpOutputDropout,
                                           Term::layer_output, Term::mlp_output_mask);
   if (mask.valid()) state.finish(context_, Save::mlp_output_mask, mask);
-  if (norm_.elementary()) keep_beside(context_, x.elements(), Save::mlp_scaled, state);
+  keep_beside(context_, norm_.kept_elements(x), Save::mlp_scaled, state);
   if (context_.model.gated_mlp() && !context_.stack.fused_swiglu) {
     keep_beside(context_, context_.s * context_.b * parameters_.fc2_weight->columns, Save::silu_output, state);
   }

@@ -11,8 +11,9 @@ class Norm {
   /// `beta` is null for RMSNorm.
   Norm(ModelContext& context, Parameter& gamma, Parameter* beta) : context_(context), gamma_(gamma), beta_(beta) {}
 
-  /// Whether it runs as a chain of elementary operations (Stack::fused_norm).
-  bool elementary() const { return !beta_ && !context_.stack.fused_norm; }
+  /// Elements that a chain of elementary operations (Stack::fused_norm) keeps for its backward beside x: the norm before gamma, and
+  /// x in fp32, which takes the place of x.
+  std::int64_t kept_elements(const Tensor& x) const { return elementary() ? x.elements() * size_of(DType::fp32) / size_of(x.dtype) : 0; }
 
   struct Result {
     Tensor output;      // like x
@@ -25,6 +26,7 @@ class Norm {
   Tensor backward(const Tensor& dy, const Tensor& x, const Tensor& statistics);
 
  private:
+  bool elementary() const { return !beta_ && !context_.stack.fused_norm; }
   OpShape shape(OpKind kind, const Tensor& x) const;
 
   ModelContext& context_;

@@ -15,7 +15,7 @@ std::vector<std::string> term_names() {
       "softmax output", "softmax dropout mask", "softmax dropout output", "attention log-sum-exp",
       "attention context", "attention output dropout mask",
       "MLP input", "MLP LayerNorm statistics", "MLP LayerNorm output", "FC1 output", "GELU output",
-      "MLP output dropout mask", "attention norm before gamma", "copy of the attention context", "MLP norm before gamma", "SiLU output",
+      "MLP output dropout mask", "attention norm in fp32 and before gamma", "copy of the attention context", "MLP norm in fp32 and before gamma", "SiLU output", "rotated queries and keys",
       "layer group input",
       "embedding dropout mask", "final LayerNorm input", "final LayerNorm statistics", "final LayerNorm output",
       "logits (fp32)",

@@ -32,10 +32,11 @@ enum class Term : std::uint32_t {
   gelu_output,            // 2 sbf
   mlp_output_mask,        // 1 sbh
   // kept by a framework's elementary operations beside these
-  attention_scaled,       // 2 sbh: the norm before gamma
+  attention_scaled,       // 4 sbh: the norm before gamma, and fp32 in place of its input
   context_copy,           // 2 sbh (flash)
-  mlp_scaled,             // 2 sbh
+  mlp_scaled,             // 4 sbh
   silu_output,            // 2 sbf
+  rotated,                // 4 sbh: queries and keys beside the linear's output
   layer_group_input,      // 2 sbh: the checkpoint of full recompute
   // kept at the ends of the model
   embedding_mask,         // 1 sbh

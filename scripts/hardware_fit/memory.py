@@ -6,6 +6,9 @@ still falling; H100's rows end earlier, so it takes the best streaming kernel of
 Eager PyTorch rows (LLMCompass) carry tens of us of host time a call:
 t = floor + bytes / (share bandwidth) is fitted and only the share kept; row lengths up to 8192, those of training.
 An op without a measurement takes its nearest relative, and says so.
+broadcast: a 16-bit elementwise kernel one of whose operands repeats or isn't contiguous. The FlashAttention-2 figures run
+PyTorch's attention with and without a causal mask; with it, one more kernel adds [s, s] to [b, a, s, s] scores (forward only,
+the gradient passes): the difference of the times for 4 bytes an element, the mask staying in the L2.
 Blackwell: no public kernel measurement; it takes H100's shares. V100: NeuSight's fp32 kernels.
 """
 import math
@@ -42,6 +45,17 @@ def median_share(fractions, source, **more):
 SHARE = "share of HBM bandwidth"
 
 
+def broadcast_share(attention, gpu, bandwidth):
+    rates = {(r["head_dim"], r["seqlen"], r["causal"]): r["tflops"] * 1e12 for r in attention["rows"]
+             if r["source"] == f"fa2-fig-{gpu.lower()}" and r["impl"] == "pytorch-unfused"}
+    shares = []
+    for (head_dim, seq, causal), rate in rates.items():
+        if causal:
+            work = 3.5 * 4 * head_dim  # an element of the scores, both passes; the figure halves it under a causal mask
+            shares.append(4.0 / (work / 2 / rate - work / rates[head_dim, seq, False]) / bandwidth)
+    return median_share(shares, "fa2-figure", range=[rounded(min(shares)), rounded(max(shares))])
+
+
 def quack(table, op, implementation, lengths):
     return [r["frac_of_peak"] for r in table["memory_bound"]["quack_h100"]
             if r["op"] == op and r["impl"] == implementation and r["shape"] in [f"(32K, {n})" for n in lengths]]
@@ -58,7 +72,7 @@ def fractions(table, op, gpu):
             and r["frac_of_peak"] <= 1 and r.get("shape", "") != "1024"]
 
 
-def volta_block(table):
+def volta_block(table, attention):
     def share(*names):
         values = [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] in names and "V100" in r["gpu"]]
         return proxy(median(values), SHARE, "neusight", "fp32 kernels of a V100 PCIe", rows=len(values))
@@ -76,12 +90,14 @@ def volta_block(table):
                            "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
                            rows=1)
     ops["bias_dropout_add"] = ops["dropout"]
+    ops["broadcast"] = proxy(broadcast_share(attention, "A100", 2039e9)["value"], SHARE, "fa2-figure",
+                             "no V100 measurement; A100's share of its HBM bandwidth")
     return {"floor": stated(3, "us", "aic-rule"), "shares": ops}
 
 
-def memory_block(table, gpu):
+def memory_block(table, attention, gpu):
     if gpu == "V100":
-        return volta_block(table)
+        return volta_block(table, attention)
     a100 = 2039e9
     gelu = measured(*(lambda s, n, e: (s, SHARE, "llmcompass", n, e))(
         *eager_share(table, "GELU", a100, lambda dims: dims[0] >= 1 << 24)))
@@ -130,6 +146,7 @@ def memory_block(table, gpu):
     like("dropout_backward", "add", "as add: multiplies by the stored mask, draws nothing")
     like("adamw", "add", "no public measurement; seven streams of an elementwise kernel")
     like("default", "add", "copies, casts, fills, gathers and reductions: streams like add")
+    ops["broadcast"] = broadcast_share(attention, *(("A100", a100) if gpu == "A100" else ("H100", 3350e9)))
     if gpu not in ("A100", "H100"):
         for op in ops:
             ops[op] = proxy(ops[op]["value"], SHARE, ops[op]["source"], f"no {gpu} measurement; H100's share of its bandwidth")

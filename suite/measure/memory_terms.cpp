@@ -51,10 +51,11 @@ const std::vector<TermFormulas>& table() {
       {Term::fc1_output, {"e s b f/t", "2 e s b f/t"}},
       {Term::gelu_output, {"e s b f/t"}},
       {Term::mlp_output_mask, {"s b h/r"}},
-      {Term::attention_scaled, {"e s b h/r"}},
+      {Term::attention_scaled, {"4 s b h/r"}},
       {Term::context_copy, {"e s b h/t"}},
-      {Term::mlp_scaled, {"e s b h/r"}},
+      {Term::mlp_scaled, {"4 s b h/r"}},
       {Term::silu_output, {"e s b f/t"}},
+      {Term::rotated, {"e s b h/t/2 + e s b q/t/2"}},
       {Term::layer_group_input, {"e s b h/r"}},
       {Term::embedding_mask, {"s b h/r"}},
       {Term::final_input, {"e s b h/r"}},
@@ -75,6 +76,7 @@ const std::vector<TermFormulas>& table() {
       {Term::reduced, {"e s b h/r"}},
       {Term::received_activation, {"e s b h/r"}},
       {Term::received_gradient, {"e s b h/r"}},
+      {Term::weight_gradient, {"e h q/t", "e h^2/t", "e h f/t", "2 e h f/t", "e V h/t"}},
       {Term::packed_gradients, {"6 w h L", "6 w h L + 2 w h", "2 w h L", "2 w h L + w h", "4 n"}},
   };
   return terms;

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "engine/core/error.h"
-#include "engine/device/eager_kernels.h"
 #include "engine/device/op_table.h"
 
 namespace benchsuite {
@@ -108,6 +107,8 @@ CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement
     else if (fallback != hardware.memory_ops.end())
       model = fallback->second;
   }
+  const auto broadcast = hardware.memory_ops.find("broadcast");
+  broadcast_ = broadcast != hardware.memory_ops.end() ? broadcast->second : memory_ops_[static_cast<std::size_t>(OpKind::add)];
   for (const Site site : hardware.free_sites) free_site_[static_cast<std::size_t>(site)] = true;
   for (int kernel = 0; kernel < kFusedAttentions; ++kernel) {
     const auto other = hardware.other_attention.find(std::string(name_of(static_cast<FusedAttention>(kernel))));
@@ -148,11 +149,11 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   } else {
     // A cast of pieces is a kernel each, which the host's loop launches no faster than it can.
     const int pieces = shape.kind == OpKind::cast ? static_cast<int>(std::max<std::int64_t>(1, shape.dims[1])) : 1;
-    bound = shape.eager ? memory_bound(OpKind::add, eager.kernels, eager.bytes) : memory_bound(shape.kind, pieces, eager.bytes);
+    bound = shape.eager ? eager_bound(eager) : memory_bound(shape.kind, pieces, eager.bytes);
     if (pieces > 1) bound.seconds = std::max(bound.seconds, pieces * hardware_.host_library_s);
   }
   if (shape.kind <= OpKind::flash_attention_backward && eager.kernels > 1) {  // copies beside the product
-    bound.seconds += memory_bound(OpKind::add, eager.kernels - 1, eager.bytes - bytes_of(shape)).seconds;
+    bound.seconds += eager_bound({eager.kernels - 1, eager.bytes - bytes_of(shape), eager.broadcast}).seconds;
   }
   bound.seconds += shape.extra_kernels * memory_ops_[static_cast<std::size_t>(OpKind::add)].floor_s;
   ComputeCost cost;
@@ -165,6 +166,14 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
 CostModel::Bound CostModel::memory_bound(OpKind kind, int kernels, double bytes) const {
   const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(kind)];
   return {kernels * model.floor_s + bytes / (model.share * hardware_.memory_bandwidth), true};
+}
+
+CostModel::Bound CostModel::eager_bound(const EagerKernels& eager) const {
+  const double bandwidth = hardware_.memory_bandwidth;
+  Bound bound = memory_bound(OpKind::add, eager.kernels, eager.bytes - eager.broadcast - eager.softmax);
+  bound.seconds += eager.broadcast / (broadcast_.share * bandwidth);
+  bound.seconds += eager.softmax / (memory_ops_[static_cast<std::size_t>(OpKind::softmax)].share * bandwidth);
+  return bound;
 }
 
 double CostModel::gemm_seconds(const OpShape& shape, GemmRate rate) const { return gemm_bound(shape, rate).seconds; }

@@ -10,7 +10,7 @@
 // proportional below the smallest, where the tensor cores starve), slowed where the blocks of query rows fill few waves
 // of the SMs. Everything else: a floor for each kernel, and bytes at a share of the memory bandwidth. What a stack has no
 // fused kernel for (OpShape::eager) is the sum of the framework's kernels, each with its floor and its operands' traffic,
-// streaming like an addition.
+// streaming like an addition, but for softmax and for 16-bit kernels with an operand that repeats or isn't contiguous.
 // Communication: collective_model.h.
 // Bounds: never faster than flops at peak, nor than bytes at memory bandwidth; the model claims no reuse of data in L2.
 #pragma once
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "engine/core/letters.h"
+#include "engine/device/eager_kernels.h"
 #include "engine/device/sim/collective_model.h"
 #include "engine/device/sim/hardware.h"
 #include "engine/program/placement.h"
@@ -100,6 +101,7 @@ class CostModel {
   Bound gemm_bound(const OpShape& shape, GemmRate rate) const;
   Bound flash_bound(const OpShape& shape) const;
   Bound memory_bound(OpKind kind, int kernels, double bytes) const;
+  Bound eager_bound(const EagerKernels& kernels) const;
   double flash_rate(FusedAttention kernel, std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const;
   LinkId link(int rank, int direction) const;
 
@@ -108,6 +110,7 @@ class CostModel {
   HostCost host_;
   int nodes_ = 0;
   std::array<MemoryOpModel, kOpKinds> memory_ops_{};
+  MemoryOpModel broadcast_;
   std::array<bool, kSites> free_site_{};
   /// By kernel (a profile without one has its usual one there), causal, then by head dimension ascending.
   std::array<std::array<std::vector<AttentionRate>, 2>, kFusedAttentions> attention_;

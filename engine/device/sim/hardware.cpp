@@ -154,6 +154,7 @@ class ProfileReader : ProvenanceReader {
         p.memory_ops[name] = {quantity(shares, name.c_str(), "share of HBM bandwidth", 1, Range::share), floor_s};
       };
       share("default");
+      if (shares.has("broadcast")) share("broadcast");
       for (int kind = 0; kind < kOpKinds; ++kind) {
         const std::string name(name_of(static_cast<OpKind>(kind)));
         if (!is_communication(static_cast<OpKind>(kind)) && shares.has(name.c_str())) share(name);

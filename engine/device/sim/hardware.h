@@ -115,7 +115,7 @@ struct HardwareProfile {
   std::int64_t attention_block = 128;               ///< query rows of one thread block
   double attention_wave_share = 0;                  ///< how much of the rounding to whole waves of blocks shows
   Curve attention_occupancy;                        ///< slowdown (natural log) by log2 of blocks per SM
-  std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest
+  std::map<std::string, MemoryOpModel> memory_ops;  ///< by op name; "default" for the rest; "broadcast": see EagerKernels
   double nvlink_bandwidth = 0;                      ///< bytes/s and direction, per GPU (line rate)
   std::vector<CollectiveFit> intra_node;
   std::map<std::string, CollectiveRamp> collective_ramps;  ///< by op
