@@ -34,6 +34,11 @@ EagerKernels eager_kernels(const OpShape& shape) {
   switch (shape.kind) {
     // Megatron-LM, model/transformer.py: the context is permuted into a copy, so is its gradient; autograd multiplies the
     // gradients of q and k by the scale, and puts those of q, k and v side by side.
+    case OpKind::attention_scores: {  // bigscience-workshop/Megatron-DeepSpeed, there: baddbmm onto ALiBi's biases, copied for all rows
+      if (!shape.accumulate) return {1, bytes_of(shape)};
+      const double copied = product_of(shape, 3) * static_cast<double>(shape.dims[0]) * y;
+      return {2, bytes_of(shape) + copied, copied};
+    }
     case OpKind::attention_context:
     case OpKind::attention_context_backward_p:
     case OpKind::attention_scores_backward_q:
@@ -56,9 +61,17 @@ EagerKernels eager_kernels(const OpShape& shape) {
                             (kFp32 + y)),
               matrix * 2 * x};
     // scaling, core/nn/masked_softmax/masked_softmax.py: a copy of the view, masked_fill_ with a mask for all heads, softmax
+    // Megatron-LM, model/fused_softmax.py, forward_torch_softmax with apply_query_key_layer_scaling, its default: float, times the
+    // layer's number, masked_fill_, softmax, half
     case OpKind::softmax:
+      if (shape.dims[2] == 1) {
+        return {5, matrix * ((x + kFp32) + 2 * kFp32 + 2 * kFp32 + 2 * kFp32 + (kFp32 + y)), 0, matrix * 2 * kFp32};
+      }
       return {3, matrix * (2 * x + 2 * x + (x + y)), matrix * 2 * x, matrix * (x + y)};
     case OpKind::softmax_backward:  // of softmax; masked_fill of a copy, that of the view's copy being none
+      if (shape.dims[2] == 1) {  // to fp32; of softmax; masked_fill of a copy; times the number; back
+        return {6, matrix * ((x + kFp32) + 3 * kFp32 + 4 * kFp32 + 2 * kFp32 + (kFp32 + y)), 0, matrix * 3 * kFp32};
+      }
       return {3, matrix * (3 * x + 2 * x + (x + y)), matrix * (x + y), matrix * 3 * x};
     // scaling, core/nn/rotary.py: q cos + rotate_half(q) sin with rotate_half(q) = cat(-q2, q1); k likewise. q and k are parts of
     // the linear's output, cos and sin are those of each token, gathered for all heads, twice each.
@@ -80,6 +93,9 @@ EagerKernels eager_kernels(const OpShape& shape) {
     // Megatron-LM, mpu/cross_entropy.py: minus the maximum, exp in place, sum
     case OpKind::ce_sum:
       return {3 + kSmallCrossEntropyKernels, matrix * (2 * kFp32 + 2 * kFp32 + kFp32)};
+    // DeepSpeed, runtime/bf16_optimizer.py, update_hp_grads: hp_grad.add_(lp_grad.to(hp_grad.dtype))
+    case OpKind::accumulate:
+      return {2, static_cast<double>(shape.dims[0]) * ((x + y) + 3 * y)};
     // torch.nn.functional.embedding has a dense gradient: zeros, rows added by sorted ids, then added to the accumulated one
     case OpKind::embedding_backward: {
       const double table = static_cast<double>(shape.dims[1]) * static_cast<double>(shape.dims[2]);

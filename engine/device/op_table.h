@@ -10,7 +10,8 @@
 //                               k, then v ([s, b, a, 3, d] when u = a); P, S are [b, a, s, s]; ctx is [s, b, a d]
 //   dims s b a d u first_head; u = 0 stands for u = a; scalars[0] = scale 1/sqrt(d). K and V gradients are sums over the
 //   query heads they serve. first_head: global index of the first query head, flash only
-//   attention_scores              qkv, S*            S = scale Q K^T   (the mask is the softmax op's business)
+//   attention_scores              qkv, S*            S = scale Q K^T   (the mask is the softmax op's business); accumulate, eager:
+//                                                    added to a copy of a bias of the positions, whose values no device knows
 //   attention_context             P, qkv, ctx*       ctx = P V
 //   attention_context_backward_p  dctx, qkv, dP*     dP = dctx V^T
 //   attention_context_backward_v  P, dctx, dqkv+     V part of dqkv = P^T dctx  (overwrites the V part only)
@@ -33,7 +34,8 @@
 //                                                   accumulators are fp32 or bf16 as their size says
 // rmsnorm                       x, gamma, y*, stats*         dims rows cols; stats fp32 [rows] = 1/rms; scalars[0] = epsilon
 // rmsnorm_backward              dy, x, gamma, stats, dx*, dgamma+            same dims; dtypes as layernorm_backward
-// softmax                       S, P*               dims rows cols; causal: row r keeps columns 0 .. r mod cols
+// softmax                       S, P*               dims rows cols in_fp32; causal: row r keeps columns 0 .. r mod cols; eager, in_fp32 =
+//                                                   1: as Megatron-LM without its kernel, scaled and in fp32
 // softmax_backward              dP, P, dS*          same dims
 // bias_add                      x, bias, y*         dims rows cols
 // gelu                          x, y*               dims rows cols (tanh form)

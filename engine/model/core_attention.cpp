@@ -11,6 +11,7 @@ OpShape CoreAttention::shape(OpKind kind) const {
   return {.kind = kind,
           .dtype = context_.dtype,
           .out_dtype = context_.dtype,
+          .accumulate = kind == OpKind::attention_scores && context_.stack.adds_scores_bias,
           .causal = true,
           .eager = unfused && !context_.stack.strided_attention,
           .dims = {context_.s, context_.b, context_.a_local, context_.d, context_.kv_local},
@@ -35,12 +36,13 @@ Tensor new_square(ModelContext& context, Term term, DType dtype) {
 }
 
 OpShape softmax_shape(const ModelContext& context, OpKind kind) {
+  const bool refused = context.b * context.a_local % context.stack.fused_softmax_batches != 0;
   return {.kind = kind,
           .dtype = context.dtype,
           .out_dtype = context.dtype,
           .causal = true,
-          .eager = !context.stack.fused_softmax,
-          .dims = {context.b * context.a_local * context.s, context.s}};
+          .eager = !context.stack.fused_softmax || refused,
+          .dims = {context.b * context.a_local * context.s, context.s, context.stack.fused_softmax && refused ? 1 : 0}};
 }
 
 OpShape probability_dropout(const ModelContext& context, OpKind kind) {

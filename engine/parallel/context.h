@@ -35,7 +35,8 @@ class ParallelContext {
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
   /// Kernels that add `vectors` new gradients of biases or norms to the accumulated ones: none where the op's own does.
   std::uint8_t vector_additions(int vectors) const {
-    return stack.fused_gradient_accumulation ? std::uint8_t{0} : static_cast<std::uint8_t>(vectors);
+    if (stack.fused_gradient_accumulation) return 0;
+    return static_cast<std::uint8_t>(stack.casts_added_gradients ? 2 * vectors : vectors);
   }
   /// This rank's place among layout.replicas(), as RankGrid::data orders them.
   std::int64_t replica() const { return at.dp * layout.cp + at.cp; }

@@ -60,6 +60,7 @@ void product_wgrad(ParallelContext& context, const Tensor& dy, const Tensor& x, 
   rec.record({.kind = OpKind::accumulate,
               .dtype = own.dtype,
               .out_dtype = weight.gradient.dtype,
+              .eager = context.stack.casts_added_gradients,
               .dims = {own.elements()}},
              {reads(own), updates(weight.gradient)});
   rec.release(own);

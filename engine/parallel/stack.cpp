@@ -78,6 +78,11 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.required("fused_bias_dropout_add", stack.fused_bias_dropout_add);
   reader.optional("fused_norm", stack.fused_norm);
   reader.optional("fused_softmax", stack.fused_softmax);
+  reader.optional("fused_softmax_batches", stack.fused_softmax_batches);
+  if (stack.fused_softmax_batches < 1) {
+    reader.problem("fused_softmax_batches", "must be at least 1", "write 1 where the kernel takes any number of heads");
+  }
+  reader.optional("adds_scores_bias", stack.adds_scores_bias);
   reader.optional("strided_attention", stack.strided_attention);
   reader.optional("fused_rope", stack.fused_rope);
   reader.optional("fused_swiglu", stack.fused_swiglu);
@@ -89,6 +94,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
                  {"flash-attention-triton", FusedAttention::triton}});
   reader.choice("gradient_dtype", stack.gradient_dtype, {{"fp32", DType::fp32}, {"bf16", DType::bf16}}, true);
   reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);
+  reader.optional("casts_added_gradients", stack.casts_added_gradients);
   reader.required("overlaps_tensor_backward", stack.overlaps_tensor_backward);
   reader.optional("overlaps_tensor_gemms", stack.overlaps_tensor_gemms);
   reader.optional("framework_loss", stack.framework_loss);
@@ -148,6 +154,8 @@ Json to_json(const Stack& stack) {
   json["fused_bias_dropout_add"] = stack.fused_bias_dropout_add;
   json["fused_norm"] = stack.fused_norm;
   json["fused_softmax"] = stack.fused_softmax;
+  json["fused_softmax_batches"] = stack.fused_softmax_batches;
+  json["adds_scores_bias"] = stack.adds_scores_bias;
   json["strided_attention"] = stack.strided_attention;
   json["fused_rope"] = stack.fused_rope;
   json["fused_swiglu"] = stack.fused_swiglu;
@@ -156,6 +164,7 @@ Json to_json(const Stack& stack) {
   json["fused_attention"] = name_of(stack.fused_attention);
   json["gradient_dtype"] = name_of(stack.gradient_dtype);
   json["fused_gradient_accumulation"] = stack.fused_gradient_accumulation;
+  json["casts_added_gradients"] = stack.casts_added_gradients;
   json["overlaps_tensor_backward"] = stack.overlaps_tensor_backward;
   json["overlaps_tensor_gemms"] = stack.overlaps_tensor_gemms;
   json["framework_loss"] = stack.framework_loss;

@@ -48,6 +48,8 @@ struct Stack {
   bool fused_bias_dropout_add = true;
   bool fused_norm = true;           ///< RMSNorm is one kernel; else, as with the other fused_* below, the framework's chain of them
   bool fused_softmax = true;        ///< unfused attention: scale, mask and softmax
+  std::int64_t fused_softmax_batches = 1;  ///< ... for a multiple of so many heads times sequences; else kernel by kernel in fp32
+  bool adds_scores_bias = false;    ///< unfused attention: the scores' product adds to a copy of a bias of the positions (ALiBi)
   bool strided_attention = true;    ///< attention reads and writes the layer's layout; else copies beside its kernels
   bool fused_rope = true;
   bool fused_swiglu = true;
@@ -56,6 +58,7 @@ struct Stack {
   FusedAttention fused_attention = FusedAttention::usual;  ///< what layout.attention "flash" runs
   DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
   bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
+  bool casts_added_gradients = false;  ///< ... after another that copies the new gradient to the main one's type
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
   bool framework_loss = false;  ///< every tensor rank gathers whole rows of logits for the framework's cross-entropy (timed only)
@@ -89,7 +92,7 @@ struct Stack {
 
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
-/// overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
+/// casts_added_gradients, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
 /// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 

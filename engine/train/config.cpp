@@ -137,7 +137,8 @@ class Validator {
           "set it to \"bf16\", \"fp16\", \"fp8\" or \"fp32\"");
     }
     for (const auto& [key, set] : {std::pair{"stack.framework_loss", stack_.framework_loss},
-                                   std::pair{"stack.separate_gate_linear", stack_.separate_gate_linear}}) {
+                                   std::pair{"stack.separate_gate_linear", stack_.separate_gate_linear},
+                                   std::pair{"stack.adds_scores_bias", stack_.adds_scores_bias}}) {
       if (set && wanted_ == Wanted::numbers) add(key, "true", "this is timed on device sim alone", "set it to false");
     }
     if (stack_.gradient_dtype != DType::fp32 && stack_.gradient_dtype != DType::bf16) {
@@ -286,6 +287,12 @@ class Validator {
     if (stack_.all_reduces_in_fp32 && layout_.zero_stage >= 2) {
       add("stack.all_reduces_in_fp32", "true", "ZeRO stages 2 and 3 scatter the sums of gradients",
           "set it to false, or layout.zero_stage to 0 or 1");
+    }
+    if (stack_.casts_added_gradients && (stack_.fused_gradient_accumulation || stack_.gradient_dtype != DType::fp32)) {
+      add("stack.casts_added_gradients", "true",
+          stack_.fused_gradient_accumulation ? "products add to the gradients, and stack.fused_gradient_accumulation is true"
+                                             : "16-bit gradients are added as they are, and stack.gradient_dtype is bf16",
+          "set one of them to false, or stack.gradient_dtype to fp32");
     }
     const bool hides = stack_.overlaps_tensor_backward || stack_.overlaps_pipeline || stack_.overlaps_gradient_reduction ||
                        stack_.overlaps_parameter_gather || stack_.overlaps_tensor_gemms;

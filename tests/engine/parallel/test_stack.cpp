@@ -91,6 +91,8 @@ TEST(Stacks, RoundTripThroughJson) {
   stack.sharded_parameters.unit = ShardedParameterConfig::Unit::parameter;
   stack.sharded_parameters.synchronous = stack.sharded_parameters.by_lists = true;
   stack.fused_gradient_accumulation = false;
+  stack.casts_added_gradients = stack.adds_scores_bias = true;
+  stack.fused_softmax_batches = 4;
   stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   std::vector<Violation> problems;
   EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
@@ -112,13 +114,15 @@ TEST(Stacks, BadValues) {
   Json json = to_json(read_file("plain"));
   json["gradient_dtype"] = "fp8";
   json["bucket_elements"] = 0;
+  json["fused_softmax_batches"] = 0;
   json["workspace_bytes"] = -1;
   json["step_fixed_s"] = 0.1;
   json["host_source"] = "";
   json["fused_bias_glu"] = true;
   EXPECT_THAT(
       problems_of(json),
-      ElementsAre(HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
+      ElementsAre(HasSubstr("fused_softmax_batches = 0: must be at least 1"),
+                  HasSubstr("gradient_dtype = \"fp8\": not a known choice"),
                   HasSubstr("step_fixed_s = 0.1: has no source"),
                   "s.json: bucket_elements = 0: must be at least 1; write the least elements of a gradient bucket",
                   "s.json: workspace_bytes = -1: must not be negative; write a size in bytes, 0 if none is "

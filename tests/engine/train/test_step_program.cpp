@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "engine/model/terms.h"
 #include "engine/program/verifier.h"
@@ -186,6 +187,27 @@ TEST(StepProgram, GraphsOfLayerPartsAreOneLaunchEach) {
   const Program eager = record_step(config, 0).program;
   EXPECT_EQ(launches(eager), static_cast<std::int64_t>(eager.ops.size()));
   EXPECT_LT(launches(whole), launches(eager));
+}
+
+TEST(StepProgram, TheSoftmaxKernelTakesMultiplesOfItsBatchesOnly) {
+  TrainConfig config = tiny();
+  config.layout.attention = AttentionKernel::unfused;
+  const std::int64_t batches = config.layout.micro_batch * config.model.heads;
+  const auto elementary = [&](std::int64_t of) {
+    config.stack.fused_softmax_batches = of;
+    const Program program = record_step(config, 0).program;
+    std::set<bool> found;
+    for (const OpShape& shape : program.shapes) {
+      if (shape.kind != OpKind::softmax && shape.kind != OpKind::softmax_backward) continue;
+      EXPECT_EQ(shape.dims[2], shape.eager ? 1 : 0);
+      found.insert(shape.eager);
+    }
+    EXPECT_EQ(found.size(), 1u);
+    return found.contains(true);
+  };
+  EXPECT_FALSE(elementary(1));
+  EXPECT_FALSE(elementary(batches));
+  EXPECT_TRUE(elementary(batches + 1));
 }
 
 TEST(StepProgram, OverlappedGradientReductionStartsBucketsBeforeTheLastBackwardEnds) {

@@ -32,6 +32,7 @@ TEST(Validate, SomeConfigurationsAreTimedOnly) {
   expect_timed_only([](TrainConfig& c) { c.stack.framework_loss = true; },
                     "stack.framework_loss = true: this is timed on device sim alone; set it to false");
   expect_timed_only([](TrainConfig& c) { c.stack.separate_gate_linear = true; }, "stack.separate_gate_linear = true");
+  expect_timed_only([](TrainConfig& c) { c.stack.adds_scores_bias = true; }, "stack.adds_scores_bias = true");
 }
 
 TEST(Validate, ParameterGatherOverlapsByTheBucketsOfGradientReduction) {
@@ -61,6 +62,16 @@ TEST(Validate, FeaturesThatExcludeEachOther) {
                 c.stack.overlaps_tensor_backward = false;
               }),
               ElementsAre(HasSubstr("a captured step is launched once")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.casts_added_gradients = true;
+                c.stack.gradient_dtype = DType::fp32, c.stack.fused_gradient_accumulation = true;
+              }),
+              ElementsAre(HasSubstr("stack.casts_added_gradients = true: products add to the gradients")));
+  EXPECT_THAT(lines([](TrainConfig& c) {
+                c.stack.casts_added_gradients = true;
+                c.stack.gradient_dtype = DType::bf16, c.stack.fused_gradient_accumulation = false;
+              }),
+              ElementsAre(HasSubstr("16-bit gradients are added as they are")));
 }
 
 TEST(Validate, InputsKeptWholeAreNotGatheredInTilesOrAgain) {

@@ -35,6 +35,7 @@ std::vector<TrainConfig> layouts_of_some_software() {
       [](Stack& s) { s.separate_gate_linear = true; },
       [](Stack& s) { s.keeps_gathered_inputs = true; },
       [](Stack& s) { s.all_reduces_in_fp32 = true, s.gradient_dtype = DType::bf16; },
+      [](Stack& s) { s.casts_added_gradients = true, s.fused_gradient_accumulation = false, s.gradient_dtype = DType::fp32; },
       [](Stack& s) {
         s.fused_norm = s.fused_swiglu = s.strided_attention = false;
         s.framework_loss = s.separate_gate_linear = s.keeps_gathered_inputs = s.all_reduces_in_fp32 = true;

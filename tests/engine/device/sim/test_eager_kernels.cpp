@@ -46,6 +46,31 @@ TEST(EagerKernels, MoveWhatTheirListSays) {
   EXPECT_EQ(bytes(OpKind::embedding_backward, {kRows, kColumns, 100, 0}), 100.0 * kColumns * (2 + 2 + 4) + 4 * kElements);
 }
 
+TEST(EagerKernels, MegatronsSoftmaxWithoutItsKernelIsScaledAndInFp32) {
+  const OpShape forward = eager(OpKind::softmax, {kRows, kColumns, 1}), backward = eager(OpKind::softmax_backward, {kRows, kColumns, 1});
+  // to fp32 6, scaled 8, masked 8, softmax 8, back 6; the gradients: 6, of softmax 12, a copy 8 masked 8, scaled 8, 6
+  EXPECT_EQ(eager_kernels(forward).bytes, 36 * kElements);
+  EXPECT_EQ(eager_kernels(forward).kernels, 5);
+  EXPECT_EQ(eager_kernels(backward).bytes, 48 * kElements);
+  EXPECT_EQ(eager_kernels(backward).kernels, 6);
+}
+
+TEST(EagerKernels, ScoresAddToACopyOfABias) {
+  OpShape scores = eager(OpKind::attention_scores, {16, 2, 4, 8, 4});
+  EXPECT_EQ(launches_of(scores), 1);
+  scores.accumulate = true;
+  const double copied = 2.0 * 2 * 4 * 16 * 16;
+  EXPECT_EQ(eager_kernels(scores).bytes - bytes_of(scores), copied);
+  EXPECT_EQ(eager_kernels(scores).broadcast, copied);
+  EXPECT_EQ(launches_of(scores), 2);
+}
+
+TEST(EagerKernels, AddedGradientsAreCastFirst) {
+  const OpShape shape = eager(OpKind::accumulate, {1000}, DType::bf16, DType::fp32);
+  EXPECT_EQ(eager_kernels(shape).bytes, (2 + 4 + 3 * 4) * 1000.0);
+  EXPECT_EQ(launches_of(shape), 2);
+}
+
 // A chain's kernels run at the bandwidth of their kind: copies like an addition, softmax like softmax, a mask for all heads slower.
 TEST(EagerKernels, StreamAtTheShareOfTheirKind) {
   const HardwareProfile profile = committed("dgx-a100-80g");
