@@ -245,15 +245,15 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
     CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);
   }
   stop_if_cancelled(options);
-  const ReplayResult replayed = replay(recorded.priced);
+  const int threads = threads_for(config, recorded.programs.size());
+  const ReplayResult replayed = replay(recorded.priced, ReplayOrder::by_role, threads);
   stop_if_cancelled(options);
 
   VariantResult result;
   std::vector<std::vector<SentBytes>> expected;
   for (std::int64_t stage = 0; stage < config.layout.pp; ++stage) expected.push_back(expected_of_stage(config, stage));
   result.communication = expected_communication(expected);
-  const std::vector<RoleMetrics> roles =
-      apply_metrics(recorded.world, replayed, result, threads_for(config, recorded.programs.size()));
+  const std::vector<RoleMetrics> roles = apply_metrics(recorded.world, replayed, result, threads);
   const std::vector<std::int64_t> stages = stages_of(config.layout, recorded.world);
   fill_rates(config, hardware, result);
   result.bubble_parts =

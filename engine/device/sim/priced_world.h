@@ -106,6 +106,7 @@ enum class ReplayOrder : std::uint8_t {
   by_role,  ///< a role goes on alone as long as nothing others do can reach it (replay.cpp)
   by_time   ///< all roles by time, event by event: the definition, for tests
 };
-ReplayResult replay(const PricedWorld& world, ReplayOrder order = ReplayOrder::by_role);
+/// The replay is one thread's work; `threads` make room for its result.
+ReplayResult replay(const PricedWorld& world, ReplayOrder order = ReplayOrder::by_role, int threads = 1);
 
 }  // namespace benchsuite

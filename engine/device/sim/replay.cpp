@@ -16,13 +16,14 @@
 #include <bit>
 
 #include "engine/core/error.h"
+#include "engine/core/parallel.h"
 #include "engine/device/sim/deadlock.h"
 #include "engine/device/sim/replay_run.h"
 
 namespace benchsuite {
 namespace replay_state {
 
-ReplayRun::ReplayRun(const PricedWorld& world, ReplayOrder order)
+ReplayRun::ReplayRun(const PricedWorld& world, ReplayOrder order, int threads)
     : world_(world),
       order_(order),
       earliest_(world.roles.size()),
@@ -30,10 +31,11 @@ ReplayRun::ReplayRun(const PricedWorld& world, ReplayOrder order)
       flows_(world.groups.size()),
       links_(static_cast<std::size_t>(world.links)) {
   result_.timelines.resize(roles_.size());
+  for_each_index(roles_.size(), threads,
+                 [&](std::size_t r) { result_.timelines[r].spans.resize(world.roles[r].ops.size()); });
   for (std::size_t r = 0; r < roles_.size(); ++r) {
     const PricedRole& priced = world.roles[r];
     RoleState& role = roles_[r];
-    result_.timelines[r].spans.resize(priced.program->ops.size());
     role.priced = &priced;
     role.ops = priced.ops.data();
     role.waits = priced.waits.data();
@@ -278,6 +280,8 @@ void ReplayRun::throw_if_stuck() const {
 
 }  // namespace replay_state
 
-ReplayResult replay(const PricedWorld& world, ReplayOrder order) { return replay_state::ReplayRun(world, order).run(); }
+ReplayResult replay(const PricedWorld& world, ReplayOrder order, int threads) {
+  return replay_state::ReplayRun(world, order, threads).run();
+}
 
 }  // namespace benchsuite

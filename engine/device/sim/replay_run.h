@@ -10,7 +10,7 @@ namespace benchsuite::replay_state {
 
 class ReplayRun {
  public:
-  ReplayRun(const PricedWorld& world, ReplayOrder order);
+  ReplayRun(const PricedWorld& world, ReplayOrder order, int threads);
   ReplayResult run();
 
  private:
