@@ -15,8 +15,10 @@ bool is_product(const OpShape& shape) { return matrix_product_of(shape).batch > 
 
 std::uint64_t Compute::workspace(const OpShape& shape) {
   if (is_communication(shape.kind)) return 0;
-  if (is_flash(shape.kind)) fused_.plan(shape);
-  if (is_flash(shape.kind)) return fused_.takes(shape) ? fused_.workspace(shape) : gemm_workspace_ + flash_workspace(shape);
+  if (is_flash(shape.kind)) {
+    fused_.plan(shape);
+    return fused_.takes(shape) ? fused_.workspace(shape) : gemm_workspace_ + flash_workspace(shape);
+  }
   return is_product(shape) ? gemm_workspace_ : workspace_bytes(shape);
 }
 
