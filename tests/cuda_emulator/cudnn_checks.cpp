@@ -3,6 +3,7 @@
 #include <set>
 
 #include "cudnn_descriptors.h"
+#include "machine.h"
 
 namespace cuda_emulator {
 
@@ -102,6 +103,12 @@ cudnnStatus_t check_graph(const Content& content) {
   return CUDNN_STATUS_SUCCESS;
 }
 
+cudnnStatus_t check_gpu(const Content& content) {
+  const auto device = content.value<std::int32_t>(CUDNN_ATTR_DEVICEPROP_DEVICE_ID);
+  const bool there = device >= 0 && device < Machine::get().settings.devices;
+  return there ? CUDNN_STATUS_SUCCESS : refused(CUDNN_STATUS_BAD_PARAM, "a GPU that is not there");
+}
+
 cudnnStatus_t check_pack(const Content& content) {
   const auto& uids = content.attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const bool equal = uids.count == content.attributes.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count;
@@ -162,6 +169,8 @@ cudnnStatus_t check(const Content& content) {
       return check_reshape(content);
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
       return check_graph(content);
+    case CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR:
+      return check_gpu(content);
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
       return check_pack(content);
     default:

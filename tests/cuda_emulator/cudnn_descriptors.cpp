@@ -69,7 +69,7 @@ constexpr Rule kRules[] = {
      1, true, kTensor},
     {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, kMany,
      true, kAnyOperation},
-    {CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, true},
+    {CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, 1, true},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
      true, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, 1, true},
@@ -99,7 +99,6 @@ std::size_t bytes_of(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_CHAR:
       return 1;
     case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return 8;
@@ -176,7 +175,7 @@ void cudnnGetLastErrorString(char* message, std::size_t max_size) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (Machine::get().injected("cudnnCreate") != cudaSuccess)
     return refused(CUDNN_STATUS_NOT_INITIALIZED, "cudnnCreate fails");
-  *handle = new CudnnHandle;
+  *handle = new CudnnHandle{current_device()};
   return CUDNN_STATUS_SUCCESS;
 }
 

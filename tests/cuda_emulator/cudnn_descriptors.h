@@ -16,6 +16,7 @@
 namespace cuda_emulator {
 
 struct CudnnHandle {
+  int device = 0;  ///< the current one when it was made
   cudaStream_t stream = nullptr;
 };
 

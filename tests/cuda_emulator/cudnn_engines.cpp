@@ -106,6 +106,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if (plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
     return refused(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "no plan, or no pack");
   }
+  if (plan->child(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP).value<std::int32_t>(CUDNN_ATTR_DEVICEPROP_DEVICE_ID) !=
+      handle->device) {
+    return refused(CUDNN_STATUS_EXECUTION_FAILED, "a plan for another GPU");
+  }
   const Content& engine = engine_of(*plan);
   const auto uids = pack->values<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto pointers = pack->values<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);

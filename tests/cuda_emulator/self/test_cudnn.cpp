@@ -97,6 +97,13 @@ TEST(EmulatedCudnn, WhatIsNotFinalizedCannotBeUsed) {
   EXPECT_EQ(cudnnBackendExecute(nullptr, plan.get(), plan.get()), CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
 }
 
+TEST(EmulatedCudnn, PlansBelongToAGpu) {
+  cuda_emulator::reset({.devices = 2});
+  Owned gpu(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  gpu.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, std::vector{2});
+  EXPECT_EQ(gpu.finalize(), CUDNN_STATUS_BAD_PARAM) << "there are two";
+}
+
 TEST(EmulatedCudnn, ShapesThatDoNotFitAreRefused) {
   EXPECT_EQ(Tensor(1, {1, 1, 0, 2}).finalize(), CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH);
   Tensor a(1, {2, 2, 3, 4}), b(2, {2, 1, 4, 5}), c(3, {2, 2, 3, 5}), wrong(4, {2, 2, 4, 5});
@@ -165,7 +172,7 @@ class TwoProducts {
     graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                std::vector{first_.get(), power_->get(), second_.get()});
     graph_.finalize();
-    gpu_.set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, std::vector{handle_});
+    gpu_.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, std::vector{0});
     gpu_.finalize();
     heuristic_.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
     heuristic_.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{CUDNN_HEUR_MODE_A});

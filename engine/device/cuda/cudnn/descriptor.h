@@ -76,10 +76,10 @@ class Descriptor {
 
  private:
   static constexpr cudnnBackendAttributeType_t type_of(std::int64_t) { return CUDNN_TYPE_INT64; }
+  static constexpr cudnnBackendAttributeType_t type_of(std::int32_t) { return CUDNN_TYPE_INT32; }
   static constexpr cudnnBackendAttributeType_t type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
   static constexpr cudnnBackendAttributeType_t type_of(char) { return CUDNN_TYPE_CHAR; }
   static constexpr cudnnBackendAttributeType_t type_of(void*) { return CUDNN_TYPE_VOID_PTR; }
-  static constexpr cudnnBackendAttributeType_t type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
   static constexpr cudnnBackendAttributeType_t type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
   static constexpr cudnnBackendAttributeType_t type_of(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
   static constexpr cudnnBackendAttributeType_t type_of(cudnnReduceTensorOp_t) {

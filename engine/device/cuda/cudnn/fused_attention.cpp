@@ -36,7 +36,7 @@ class Handle {
 /// The library, once a shape has been found that it may take.
 struct Library {
   Handle handle;
-  Descriptor gpu = gpu_of(handle.get());
+  Descriptor gpu = current_gpu();
 };
 
 }  // namespace

@@ -25,9 +25,11 @@ bool is_deterministic(const Descriptor& configuration) {
 
 }  // namespace
 
-Descriptor gpu_of(cudnnHandle_t handle) {
+Descriptor current_gpu() {
+  std::int32_t device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
   Descriptor gpu(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  gpu.set(CUDNN_ATTR_DEVICEPROP_HANDLE, handle);
+  gpu.set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, device);
   gpu.finalize();
   return gpu;
 }

@@ -10,8 +10,8 @@
 
 namespace benchsuite::cuda {
 
-/// The GPU of a handle, as the library describes it.
-Descriptor gpu_of(cudnnHandle_t handle);
+/// The current GPU, as the library describes it.
+Descriptor current_gpu();
 
 /// Engine configurations that the library proposes for a graph on a GPU, best first, without those that say that they
 /// are not deterministic. For fused attention the library (9.19) marks none so: that the result of a graph depends on
