@@ -8,7 +8,10 @@ values, one source key a row. They are not committed. Training-step measurements
 simulator and may not make it. Plain Python, no randomness: the same tables give the same files byte for byte.
 
 One row in five, by a hash of what it measures, is held back from every fit; a profile shows the error on both sides,
-and how the sources that were not chosen lie beside it. A constant's range spans what the sources say, for ensembles.
+and how the sources that were not chosen lie beside it. A constant's range spans what the sources say, for ensembles; a time
+factor (value 1) is what whole tables beside a model say against it, and `other_machines` how far their single shapes lie once
+each table's own median is taken out: the error that an ensemble draws shape by shape (where there is no other table,
+that on the rows held back).
 The rules by which a source is chosen stand at the top of each file in hardware_fit/. They rest on what the operator
 tables say, nothing else.
 
@@ -24,9 +27,10 @@ from hardware_fit.attention import attention_block
 from hardware_fit.fabric import fabric_block, fit_ring
 from hardware_fit.gemm import accumulation, check_transposes, fit_gemm, gemm_rows, tiles_json, transposes_note, two_constants
 from hardware_fit.memory import SHARE, memory_block
-from hardware_fit.network import base_time, busbw_factor, entry, nccl_tests, other_tables, send_entry, single_node
+from hardware_fit.network import (CHANNELS, base_time, busbw_factor, entry, nccl_tests, other_tables, send_entry,
+                                  single_node)
 from hardware_fit.numerics import (fit_positive, held_back, mean_log_error, measured, proxy, rounded, split_errors,
-                                   stated)
+                                   stated, time_factor)
 from hardware_fit.sources import used_sources
 
 HOPPER = {"bf16": 989.4, "fp16": 989.4, "fp8": 1978.9, "fp32": 66.9}
@@ -50,9 +54,22 @@ GPUS = {
 GRIDS = {"A100": ["aic-a100-sglang", "aic-a100-vllm"], "H100": ["aic-h100-trtllm", "aic-h100-vllm"],
          "H200": ["aic-h200-vllm"], "B200": ["aic-b200-vllm"], "GB200": ["aic-gb200-vllm"]}
 NVLS_FROM = {"H100": 5, "H200": 5, "B200": 6, "GB200": 6}
-BESIDE = {"A100": [("a100-8gpu-1node-allreduce-mleng.txt", 8)],
-          "H100": [("h100-8gpu-1node-allreduce-nvidia-dgxc.txt", 8), ("h100-8gpu-1node-allreduce-aws-p5.txt", 8)],
-          "H200": [("h200-8gpu-1node-allreduce-mleng.txt", 8)]}
+# File, operation, ranks, columns of (ranks, ranks a node, size, us) where the table is no raw output of nccl-tests.
+BESIDE = {"A100": [("a100-8gpu-1node-allreduce-mleng.txt", "all_reduce", (8,), (None, None, 0, 1)),
+                   ("a100-8gpu-1node-allreduce-superbench.txt", "all_reduce", (8,), None),
+                   ("a100-8gpu-1node-allgather-superbench.txt", "all_gather", (8,), None),
+                   ("a100-8gpu-1node-reducescatter-superbench.txt", "reduce_scatter", (8,), None),
+                   ("a100-8gpu-1node-allreduce-fair-gcm.txt", "all_reduce", (8,), None),
+                   ("a100-4gpu-1node-allreduce-llmcompass.txt", "all_reduce", (4,), (None, None, 0, 1)),
+                   ("a100-2to8gpu-1node-allreduce-vtrain.txt", "all_reduce", (2, 4, 8), (0, None, 1, 2)),
+                   ("a100-dgx-allreduce-vidur.txt", "all_reduce", (2, 4, 8), (0, 1, 2, 3))],
+          "H100": [("h100-8gpu-1node-allreduce-nvidia-dgxc.txt", "all_reduce", (8,), None),
+                   ("h100-8gpu-1node-allreduce-aws-p5.txt", "all_reduce", (8,), None),
+                   ("h100-dgx-allreduce-vidur.txt", "all_reduce", (2, 4, 8), (0, 1, 2, 3))]}
+NCCL_WORDS = {"A100": "stas00/ml-engineering, microsoft/superbenchmark, facebookresearch/gcm, LLMCompass, vTrain, microsoft/vidur",
+              "H100": "NVIDIA/dgxc-benchmarking, AWS p5, microsoft/vidur"}
+FABRIC_WORDS = {"a100": "facebookresearch/gcm (2 nodes), AWS p4de (2 nodes, 4 x 100 Gb/s EFA), NVIDIA/nccl-tests issue 119 "
+                        "(3 nodes, 4 x HDR 200 Gb/s)"}
 RING_SOURCES = {"a100": "deepops, azure-ndv4, oci-rdma, nccl-tuning",
                 "h100": "gcp-a3ultra, simai, nccl-1469, aws-p5, oci-rdma, nccl-tuning",
                 "v100": "dgx1-roce, nccl-tuning",
@@ -155,12 +172,17 @@ class Fitter:
         report, collectives, ramps = single_node(self.tables, system, gpu["nvlink"], nvls, source, send)
         if name == "GB200":
             collectives.append(self.rack(collectives))
-        spread = other_tables(self.tables, BESIDE.get(name, []), collectives, ramps)
+        spread, apart = other_tables(self.tables, BESIDE.get(name, []), collectives, ramps)
+        beside_it = {"other_machines": apart, "spread": spread, "time_factor": time_factor(
+            spread, "other-nccl", "the range spans the medians of the tables beside this one, messages of 1 MiB and more")} \
+            if spread else {}
+        sm_share = stated(0.15, "share of SMs", "calculon") if name == "V100" else stated(
+            0.15, "share of SMs", "calculon, nccl-log", range=sorted([0.15, rounded(CHANNELS / gpu["sms"])]))
         return {"tier": "NVLink" + (" and NVSwitch" + (", NVLS" if nvls < 99 else "") if name != "V100" else ""),
-                "source": source, **report, **({"spread": spread} if spread else {}),
+                "source": source, **report, **beside_it,
                 "bandwidth": stated(gpu["nvlink"], "GB/s", "datasheet"), "collectives": collectives,
                 **({"ramps": ramps} if ramps else {}),
-                "sm_share": stated(0.15, "share of SMs", "calculon")}
+                "sm_share": sm_share}
 
     def rack(self, collectives):
         """GB200's all_reduce of a whole rack: the asymptote of 72 ranks; NVIDIA's table has one tray."""
@@ -174,16 +196,18 @@ class Fitter:
 
     def host(self, name):
         if name in ("A100", "V100"):
-            reason = "a framework's other ops cost more or less; null kernels 2.3 us, an eager GELU call 48 us"
-            value, span, null = 44.4, [2.26, 48.2], 2.26
+            reason = ("a framework's other ops cost more or less: dispatching the smallest operator and launching its kernel "
+                      "9.1 us, an eager GELU call 48 us")
+            value, span, null = 44.4, [9.06, 48.2], 2.26
         else:
-            reason = "a framework's other ops cost more or less; a null kernel costs 2.4 us"
-            value, span, null = 23.8, [2.37, 44.4], 2.37
+            reason = ("a framework's other ops cost more or less: dispatching the smallest operator and launching its kernel "
+                      "9.2 us; A100 hosts 44.4 us")
+            value, span, null = 23.8, [9.17, 44.4], 2.37
         if name not in ("A100", "H100"):
             reason = ("A100" if name == "V100" else "H100") + " hosts; " + reason
         loop = ("wall time of a kernel's launch, the GPU not named; what a library's loop does between launches (views, dispatch) "
                 "was not measured apart; from a null kernel's launch to an eager op")
-        return {"eager_op": proxy(value, "us", "aic-eager", reason, rows=1, range=span),
+        return {"eager_op": proxy(value, "us", "aic-eager, eager-op", reason, rows=1, range=span),
                 "library_op": proxy(10.26, "us", "superbench", loop, rows=1, range=[null, value]),
                 "graph_op": stated(0, "us", "aic-launch", note="what a node of a captured graph costs is inside the "
                                                                "kernel floors, which were measured in graphs")}
@@ -207,7 +231,8 @@ class Fitter:
             "host": self.host(gpu_name),
         }
         occupancy = profile["attention"]["occupancy"]["note"].split(";")[0]
-        return profile, {"gpu": gpu_name, "gemm": chosen, "attention": occupancy}
+        return profile, {"gpu": gpu_name, "gemm": chosen, "attention": occupancy, "nccl": NCCL_WORDS.get(gpu_name, ""),
+                         "launch": 2.26 if gpu_name in ("A100", "V100") else 2.37}
 
     def ring(self, system, profile):
         fits = profile["nvlink"]["collectives"]
@@ -218,8 +243,9 @@ class Fitter:
     def node(self, name, title, gpus, gpu_name, system, nics, gigabits, reason=None, **changes):
         profile, words = self.gpu_part(name, title, gpus, gpu_name, **changes)
         profile["fabric"] = fabric_block(self.tables, self.ring(system, profile), nics, gigabits, "mlperf-system",
-                                         RING_SOURCES[system], reason or NEAR.get(system))
-        profile["sources"] = used_sources(profile, **words)
+                                         RING_SOURCES[system], GPUS[gpu_name]["sms"], reason or NEAR.get(system),
+                                         system in FABRIC_WORDS)
+        profile["sources"] = used_sources(profile, fabrics=FABRIC_WORDS.get(system, ""), **words)
         return profile
 
     def variant(self, base, system, nics, gigabits):
@@ -230,8 +256,9 @@ class Fitter:
                                                  "fabric with these NICs' rate")
         profile = {"name": f"{base['name']}-{nics}x{gigabits}g", "title": title, "based_on": base["name"], "sources": {},
                    "fabric": fabric_block(self.tables, self.ring(system, base), nics, gigabits, "definition",
-                                          RING_SOURCES[system], reason)}
-        profile["sources"] = used_sources(profile, gpu="", gemm="", attention="")
+                                          RING_SOURCES[system], base["sm_count"]["value"], reason,
+                                          system in FABRIC_WORDS)}
+        profile["sources"] = used_sources(profile, gpu="", gemm="", attention="", fabrics=FABRIC_WORDS.get(system, ""))
         return profile
 
 

@@ -16,12 +16,14 @@ token by token: for the same work, many sequences of few heads take longer than 
 tokens: 64 sequences of 8 heads a third longer than 8 of 64). It is fitted as a time a token (0 to 2 ns), counted when the
 rows are compared and left out of rates and occupancy, as training writes no cache. Where the levels become the rates
 (Blackwell), the floor that the profile charges every kernel comes off first, and the errors are those of the rates. A100 takes sglang's collection and Hopper TensorRT-LLM's: each GPU's most regular one (least
-error of this form). Their levels are not used: they write a paged cache besides.
+error of this form). Their levels are not used: they write a paged cache besides. How much longer their rows of many blocks take than the figure says
+is the range of the profile's time factor.
 """
 import math
 
+from hardware_fit.gemm import EMPTY_KERNEL_US
 from hardware_fit.numerics import (UNIT_S, beside, fit_positive, hat, held_back, least_absolute, on_knots, rounded,
-                                   split_errors, stated)
+                                   split_errors, stated, time_factor)
 
 BLOCKS = (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)  # log2 of blocks per SM
 FLOOR_US = 3
@@ -154,9 +156,13 @@ def from_figure(forward, backward, held=True):
     return rates, split_errors(predict, [r for r in rows if not held_back(*r[:3])], kept)
 
 
-def section(kernel, source, report, rates, filled, reason, **more):
+def section(kernel, source, report, rates, filled, reason, spread=None, **more):
+    beside_it = {"spread": spread, "time_factor": time_factor(
+        spread, "aic-attention", "the range reaches to the slowest collection of prefill rows of many blocks, forward only")} \
+        if spread else {}
     return {"kernel": kernel, "unit": "TFLOP/s", "source": source, "status": "proxy", "reason": reason, **report,
-            **more, "floor": stated(FLOOR_US, "us", "aic-rule"), "rates": rates, "occupancy": filled}
+            **beside_it, **more, "floor": stated(FLOOR_US, "us", "aic-rule, superbench", range=[2.45, EMPTY_KERNEL_US]),
+            "rates": rates, "occupancy": filled}
 
 
 def others(table, sources, rates, gpu):

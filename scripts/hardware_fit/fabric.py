@@ -28,9 +28,9 @@ messages; one table of one pair of nodes does not tell how they move with nodes 
 import math
 from statistics import median
 
-from hardware_fit.network import busbw_factor, nccl_tests, numbers
-from hardware_fit.numerics import (UNIT_S, errors, fit_positive, held_back, mean_log_error, proxy, rounded, scatter_note,
-                                   stated)
+from hardware_fit.network import CHANNELS, LEAST_MOVED, busbw_factor, nccl_tests, numbers
+from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, held_back, mean_log_error, proxy, rounded,
+                                   scatter_note, stated, time_factor)
 
 WHOLE = 7 / 8  # of a node's NICs, from which it counts as a whole one: a rack is often run with 64 of its 72 GPUs
 USABLE = {100: 12.0, 200: 24.0, 400: 47.0}  # GB/s per NIC by Gb/s (nccl-maintainers)
@@ -76,6 +76,25 @@ def healthy_rows(tables, system):
                 for size, _, rate in numbers(tables / "nccl-tests/b200-1node-vs-4node-allreduce-mleng.txt",
                                              r"\s*(\d+)\s+([\d.]+)\s+([\d.]+)") if float(rate) >= 1]
     return table_rows(tables, "gb200-1440gpu-20rack-allreduce-coreweave.txt", "all_reduce", 20, 72, 72, 47)
+
+
+def other_fabrics(tables, system):
+    """Tables not fitted, of this GPU's nodes on other NICs too: (what, rows)."""
+    if system == "a100":
+        return [("2 nodes, FAIR cluster", table_rows(tables, "a100-16gpu-2node-allreduce-fair-gcm.txt", "all_reduce", 2, 8, 8, 24)),
+                ("2 AWS p4de nodes, 4 x 100 Gb/s EFA",
+                 table_rows(tables, "a100-16gpu-2node-allreduce-aws-p4de-efa400.txt", "all_reduce", 2, 8, 4, 12)),
+                ("3 nodes, 4 x HDR 200 Gb/s", table_rows(tables, "a100-24gpu-3node-allreduce-nccltests119-4xhdr.txt",
+                                                         "all_reduce", 3, 8, 4, 24))]
+    return []
+
+
+def fitted_tables(rows):
+    """The rows of the fit by where they were measured."""
+    places = {}
+    for r in rows:
+        places.setdefault(r[:4], []).append(r)
+    return [(f"fitted: {nodes} nodes of {local}, {op}", found) for (op, nodes, local, _), found in places.items()]
 
 
 def pair_rows(tables, system):
@@ -162,29 +181,49 @@ def fit_protocols(tables, table, system, ring, in_node, fill):
                           "nvlink_hop": rounded(p[3 * i + 1] * nccl[i]), "bandwidth_share": share,
                           "all_reduce_tree": i == 0, **({"two_node_tree": True} if i == 3 else {})})
     report = {"rows": len(fitted), "fit_error": errors(lambda r: time(p, r), fitted)}
+    tables_beside = [(what, [r for r in found if r[4] >= LEAST_MOVED]) for what, found in
+                     fitted_tables(rows) + fitted_tables(pairs) + other_fabrics(tables, system)]
+    spread = [beside(what, lambda r: time(p, r), found) for what, found in tables_beside if found]
     if held:
         report["held_back"] = {"rows": len(held), **errors(lambda r: time(p, r), held)}
         if report["held_back"]["median"] > 0.12 or report["held_back"]["p90"] > 0.25:
             report["note"] = scatter_note(*([(r[:4], r[4], r[5]) for r in part] for part in (fitted, held)))
-    return mean_log_error(lambda r: time(p, r), fitted), {**report, **({"pipeline_fill": True} if fill else {}),
+    return mean_log_error(lambda r: time(p, r), fitted), {**report, "spread": spread, **({"pipeline_fill": True} if fill else {}),
                                                           "protocols": protocols}
 
 
+def sends(tables, system):
+    """(bytes, us) of vidur's pairs on two nodes."""
+    return [(float(size), float(time)) for _, _, size, time in
+            numbers(tables / f"nccl-tests/{system}-dgx-sendrecv-vidur.txt", r"\s*(2)\s+(1)\s+(\d+)\s+([\d.]+)\s")]
+
+
 def send_latency(tables):
-    small = [float(time) for _, _, size, time in
-             numbers(tables / "nccl-tests/h100-dgx-sendrecv-vidur.txt", r"\s*(2)\s+(1)\s+(\d+)\s+([\d.]+)\s")
-             if float(size) <= 65536]
+    small, other = ([time for size, time in sends(tables, system) if size <= 65536] for system in ("h100", "a100"))
     return proxy(median(small), "us", "vidur", "one H100 fabric that is not named, messages up to 64 KiB",
-                 rows=len(small))
+                 rows=len(small), range=sorted([median(small), median(other)]),
+                 note="the range reaches to the same messages between the A100 nodes of the same collection")
 
 
-def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, reason=None, rate=None):
+def send_wire(tables):
+    """A PyTorch send of the largest messages against the NIC's usable rate; the H100 collection's fabric is not named, and the A100
+    one's is far under any that is."""
+    size, time = max(sends(tables, "h100"))
+    return stated(1.0, "ratio of time", "vidur", rows=1, range=[1.0, rounded(USABLE[400] * 1e3 * time / size, 3)],
+                  note="the range reaches to a send of PyTorch on 400 Gb/s, if the collection's fabric is that")
+
+
+def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, sms, reason=None, others=False):
     note = {"status": "proxy", "reason": reason} if reason else {}
     return {
         "tier": f"{nics} x {gigabits} Gb/s, one rail a NIC",
         "nics_per_node": stated(nics, "count", nics_source),
-        "nic_bandwidth": stated(rate or USABLE[gigabits], "GB/s", "nccl-maintainers"),
+        "nic_bandwidth": stated(USABLE[gigabits], "GB/s", "nccl-maintainers",
+                                **({"range": [46.0, 48.0]} if gigabits == 400 else {})),
         "send_latency": send_latency(tables),
+        "send_wire_factor": send_wire(tables),
+        "time_factor": time_factor(ring["spread"], ring_source + (", other-fabrics" if others else ""), "the range spans the medians of the tables beside the ring, "
+                                   "messages of 1 MiB and more"),
         "ring": {"source": ring_source, **note, **ring},
-        "sm_share": stated(0.02, "share of SMs", "calculon"),
+        "sm_share": stated(0.02, "share of SMs", "calculon, nccl-log", range=[0.02, rounded(CHANNELS / sms)]),
     }

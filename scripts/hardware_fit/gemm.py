@@ -15,7 +15,8 @@ is L(seconds), for isolated kernels only. Elsewhere S comes from all.
 
 Sustained over burst: a training step is seconds of work under the power limit. Where long kernels slow down, as above,
 it is the median same-shape ratio sustained / burst; else 1. A GPU without
-a sustained collection takes that of the nearest GPU that has one, since the mechanism is the same; its range reaches 1.
+a sustained collection takes that of the nearest GPU that has one, since the mechanism is the same. The range goes from the
+10th percentile of these ratios to 1, on every GPU alike.
 
 Accumulation: no table has products that add to fp32 outputs. The fitted ramp in k (two-constant fit on the same rows) is
 the time a tile spends outside its k loop. Against the time its 2-byte outputs take to memory at 0.8 of the bandwidth,
@@ -35,13 +36,14 @@ import math
 from statistics import median
 
 from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, measured,
-                                   on_knots, percents, proxy, quantile, rounded, split_errors, stated)
+                                   on_knots, other_machines, percents, proxy, quantile, rounded, split_errors, stated)
 
 TILES = ((256, 256, 0.97), (256, 128, 1.0), (128, 256, 1.0), (192, 128, 0.97), (128, 192, 0.97), (128, 128, 0.95),
          (256, 64, 0.88), (64, 256, 0.88), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.65))
 WAVES = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # log2 of outputs / (128 x 128 x SMs)
 DEPTHS = tuple(math.log2(k) for k in (512, 1024, 2048, 8192, 65536))
 TIE_ROUNDED = 300.0
+EMPTY_KERNEL_US = 5.96  # between events around an empty kernel (superbench)
 BANDS = (1e-4, 3e-4, 1e-3, 3e-3)
 LONG = (-3.0, -2.5, -2.0, -1.0)
 
@@ -250,19 +252,18 @@ def accumulation(rows, gpu, wave_share=0.0):
                  rows=len(rows), range=[0.0, 1.0])
 
 
-def sustained_ratio(table, chosen, grid, sustained_prefix):
+def sustained_ratio(table, grid, sustained_prefix):
+    pairs = same_shape_ratios(gemm_rows(table, sustained_prefix), grid)
+    low = rounded(min(1.0, quantile(pairs, 0.1)))
     if slows(grid):
-        pairs = same_shape_ratios(gemm_rows(table, sustained_prefix), grid)
         spread = [abs(x / median(pairs) - 1) for x in pairs]
         return measured(median(pairs), "ratio", "vidur", len(pairs),
                         {"median": rounded(median(spread), 2), "p90": rounded(quantile(spread, 0.9), 2)},
-                        range=[rounded(quantile(pairs, 0.1)), 1.0],
+                        range=[low, 1.0],
                         note="same shapes above 60 GFLOP in a sustained collection; long kernels of the grid slow too")
-    pairs = same_shape_ratios(gemm_rows(table, sustained_prefix), grid)
-    return stated(1.0, "ratio", "aic-gemm", rows=len([r for r in grid if r[3] >= 0.1]),
-                  range=[rounded(min(1.0, median(pairs))), 1.0],
+    return stated(1.0, "ratio", "aic-gemm, vidur", rows=len([r for r in grid if r[3] >= 0.1]), range=[low, 1.0],
                   note="kernels of 100 ms and more run as fast as short ones in this grid: no power limit visible; the "
-                       "range reaches down to the sustained collection")
+                       f"range reaches down to the sustained collection, {rounded(median(pairs), 3)} in the median")
 
 
 def best_shapes(table, name, dtype):
@@ -307,15 +308,16 @@ def fit_gemm(table, gpu, grids, sustained):
         if long < 0.85 * short:
             out["note"] += (f"; kernels of 0.3 to 1 ms run at {short:.0f} TFLOP/s in the median, of 1 to 10 ms at {long:.0f}, "
                             "and neighbours lie at either")
-    others = [beside(name, model, other) for name, other in candidates.items() if name != chosen]
+    others = [(name, other) for name, other in candidates.items() if name != chosen]
     if isinstance(sustained, str):
-        others.append(beside(sustained + " (sustained)", model, collection))
+        others.append((sustained + " (sustained)", collection))
     if others:
-        out["spread"] = others
-    out["floor"] = stated(gpu["gemm_floor"], "us", "aic-launch")
+        out["other_machines"] = other_machines([(model, other) for _, other in others])
+        out["spread"] = [beside(name, model, other) for name, other in others]
+    out["floor"] = stated(gpu["gemm_floor"], "us", "aic-launch, superbench", range=[gpu["gemm_floor"], EMPTY_KERNEL_US])
     out["burst_efficiency"] = measured(efficiency, "share of dense peak", "aic-gemm", report["rows"], report["fit_error"],
                                        range=[rounded(efficiency * min(ratios)), rounded(min(1.0, efficiency * max(ratios)))])
-    out["sustained_over_burst"] = sustained_ratio(table, chosen, rows, sustained) if isinstance(sustained, str) \
+    out["sustained_over_burst"] = sustained_ratio(table, rows, sustained) if isinstance(sustained, str) \
         else sustained
     out["memory_share"] = stated(0.8, "share of HBM bandwidth", "aic-rule")
     out.update(shape)

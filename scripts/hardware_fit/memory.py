@@ -10,10 +10,14 @@ broadcast: a 16-bit elementwise kernel one of whose operands repeats or isn't co
 PyTorch's attention with and without a causal mask; with it, one more kernel adds [s, s] to [b, a, s, s] scores (forward only,
 the gradient passes): the difference of the times for 4 bytes an element, the mask staying in the L2.
 Blackwell: no public kernel measurement; it takes H100's shares. V100: NeuSight's fp32 kernels.
+Ranges: what the measurements of the same kind of kernel say, other libraries' and precisions' included; 0.8 is what
+aiconfigurator's authors observe. An op that stands in for another has its range. The floor's goes from the smallest
+kernel in a graph to the time between events around an empty one.
 """
 import math
 from statistics import median
 
+from hardware_fit.gemm import EMPTY_KERNEL_US
 from hardware_fit.numerics import UNIT_S, fit_positive, measured, proxy, quantile, rounded, stated
 
 
@@ -43,6 +47,7 @@ def median_share(fractions, source, **more):
 
 
 SHARE = "share of HBM bandwidth"
+NORM_LENGTHS = ("1K", "2K", "4K", "8K", "16K")
 
 
 def broadcast_share(attention, gpu, bandwidth):
@@ -63,13 +68,19 @@ def quack(table, op, implementation, lengths):
 
 def widened(constant, values):
     """The constant with the range of what public sources say."""
-    constant["range"] = [min([constant["value"], *values]), max([constant["value"], *values])]
+    constant["range"] = [rounded(min([constant["value"], *values])), rounded(max([constant["value"], *values]))]
     return constant
 
 
 def fractions(table, op, gpu):
     return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == op and gpu in r["gpu"]
             and r["frac_of_peak"] <= 1 and r.get("shape", "") != "1024"]
+
+
+def gated_shares(table, gpu):
+    """A serving library's SiLU times gate beyond the L2, the other measured activation kernel."""
+    return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == "SiLU*mul" and gpu in r["gpu"]
+            and r.get("tokens", 0) >= 2048]
 
 
 def volta_block(table, attention):
@@ -103,8 +114,10 @@ def memory_block(table, attention, gpu):
         *eager_share(table, "GELU", a100, lambda dims: dims[0] >= 1 << 24)))
     ops = {}
     if gpu == "A100":
-        ops["add"] = median_share(add_share(table, "A100-80GB", 40 << 20), "vidur")
-        ops["gelu"] = gelu
+        ops["add"] = median_share(add_share(table, "A100-80GB", 40 << 20), "vidur, neusight, aic-rule")
+        widened(ops["add"], [0.8] + [x for op in ("add", "mul", "div") for x in fractions(table, op, "A100")])
+        ops["gelu"] = {**gelu, "source": "llmcompass, vidur, neusight"}
+        widened(ops["gelu"], gated_shares(table, "A100") + fractions(table, "tanh", "A100"))
         for name, op in (("layernorm", "layernorm"), ("softmax", "softmax")):
             share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= 8192)
             ops[name] = measured(share, SHARE, "llmcompass", count, error)
@@ -112,20 +125,27 @@ def memory_block(table, attention, gpu):
                                                                                      "A100") if x >= 0.4])
         fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"]
                 if r["op"] == "softmax" and r["dtype"] == "fp32" and "A100" in r["gpu"]]
-        entropy = proxy(median(fp32), SHARE, "neusight",
-                        "passes over fp32 rows; the nearest measured kernel is fp32 softmax")
+        entropy = widened(proxy(median(fp32), SHARE, "neusight, llmcompass",
+                                "passes over fp32 rows; the nearest measured kernel is fp32 softmax"),
+                          [ops["softmax"]["value"]])
     else:
-        ops["add"] = proxy(median(quack(table, "RMSNorm", "QuACK", ("4K", "8K", "16K"))), SHARE, "quack",
-                           "no H100 elementwise measurement far beyond the L2; tuned RMSNorm, one read and one write")
-        ops["gelu"] = proxy(gelu["value"], SHARE, "llmcompass",
-                            "no H100 measurement; A100's share of its HBM bandwidth")
-        ops["layernorm"] = proxy(median(quack(table, "RMSNorm", "cuDNN", ("1K", "2K", "4K", "8K", "16K"))), SHARE,
-                                 "quack", "no H100 LayerNorm measurement; cuDNN RMSNorm, row lengths 1k to 16k")
-        ops["softmax"] = median_share(quack(table, "Softmax", "torch.compile", ("1K", "2K", "4K", "8K")), "quack",
-                                      note="torch.compile, row lengths 1k to 8k")
-        entropy = proxy(median(quack(table, "Cross-Entropy", "torch.compile", ("8K", "16K", "32K", "65K"))), SHARE,
-                        "quack",
-                        "passes over fp32 rows; the nearest measured kernel is the whole compiled cross-entropy")
+        ops["add"] = widened(proxy(median(quack(table, "RMSNorm", "QuACK", ("4K", "8K", "16K"))), SHARE, "quack, aic-rule, vidur",
+                                   "no H100 elementwise measurement far beyond the L2; tuned RMSNorm, one read and one write"),
+                             [0.8, median(add_share(table, "H100-80GB", 24 << 20))])
+        ops["gelu"] = widened(proxy(gelu["value"], SHARE, "llmcompass, vidur",
+                                    "no H100 measurement; A100's share of its HBM bandwidth"), gated_shares(table, "H100"))
+        ops["layernorm"] = widened(
+            proxy(median(quack(table, "RMSNorm", "cuDNN", NORM_LENGTHS)), SHARE,
+                  "quack", "no H100 LayerNorm measurement; cuDNN RMSNorm, row lengths 1k to 16k"),
+            [median(quack(table, "RMSNorm", name, NORM_LENGTHS)) for name in ("torch.compile", "Liger", "QuACK")])
+        lengths = ("1K", "2K", "4K", "8K")
+        ops["softmax"] = widened(median_share(quack(table, "Softmax", "torch.compile", lengths), "quack",
+                                              note="torch.compile, row lengths 1k to 8k"),
+                                 [median(quack(table, "Softmax", name, lengths)) for name in ("Liger", "QuACK")])
+        lengths = ("8K", "16K", "32K", "65K")
+        entropy = widened(proxy(median(quack(table, "Cross-Entropy", "torch.compile", lengths)), SHARE, "quack",
+                                "passes over fp32 rows; the nearest measured kernel is the whole compiled cross-entropy"),
+                          [median(quack(table, "Cross-Entropy", name, lengths)) for name in ("Liger", "QuACK")])
     # 4 x 16 x 2048 x 2048 probabilities in 1.2 ms: 2 bytes read, 2 written, 1 of mask.
     ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / a100, SHARE, "cookbook",
                            "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
@@ -135,7 +155,7 @@ def memory_block(table, attention, gpu):
         ops[op] = entropy
 
     def like(op, other, reason):
-        ops[op] = proxy(ops[other]["value"], SHARE, ops[other]["source"], reason)
+        ops[op] = proxy(ops[other]["value"], SHARE, ops[other]["source"], reason, range=ops[other]["range"])
 
     for op in ("bias_gelu", "gelu_backward", "bias_gelu_backward"):
         like(op, "gelu", "as gelu: same streaming kernel with another operand")
@@ -149,5 +169,6 @@ def memory_block(table, attention, gpu):
     ops["broadcast"] = broadcast_share(attention, *(("A100", a100) if gpu == "A100" else ("H100", 3350e9)))
     if gpu not in ("A100", "H100"):
         for op in ops:
-            ops[op] = proxy(ops[op]["value"], SHARE, ops[op]["source"], f"no {gpu} measurement; H100's share of its bandwidth")
-    return {"floor": stated(3, "us", "aic-rule"), "shares": ops}
+            ops[op] = proxy(ops[op]["value"], SHARE, ops[op]["source"], f"no {gpu} measurement; H100's share of its bandwidth",
+                            range=ops[op]["range"])
+    return {"floor": stated(3, "us", "aic-rule, aic-launch, superbench", range=[2.45, EMPTY_KERNEL_US]), "shares": ops}

@@ -12,19 +12,21 @@ What is left over are rows where the tables themselves have fewer bytes take lon
 number of ranks, and thresholds of other operations or GPUs, were tried: they fit better and predict held-back rows worse.
 Where the held-back rows miss the aim (5 %, p90 15 %), the profile states how far the rows lie from the nearest growing
 curves, and for H200, whose switches and SMs are H100's, how far H100's table lies from its own. Tables of other clusters
-are shown beside it.
+are shown beside it, messages of 1 MiB and more; the range of the time factor spans their medians.
 With in-switch reduction (NVLS: H100, H200 from 5 ranks, Blackwell from 6) an all_reduce sends its bytes once, not f times.
 """
 import math
 import re
 
-from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, on_knots, percents,
-                                   rounded, scatter_note)
+from hardware_fit.numerics import (UNIT_S, beside, errors, fit_positive, hat, held_back, least_absolute, on_knots, other_machines,
+                                   percents, rounded, scatter_note)
 
 KNOTS = {"log2_bytes": (9, 13, 15, 18, 20, 21, 22, 23, 24, 26, 29),
          "log2_bytes_per_rank": (6, 10, 12, 15, 17, 18, 19, 20, 21, 22, 24, 28)}
 RANKS = (2, 3, 4, 6, 8, 16, 72)
 NAMES = {"alltoall": "all_to_all"}
+CHANNELS = 24  # of a collective on a node of eight GPUs, an SM each (nccl-log)
+LEAST_MOVED = 1 << 20  # bytes; smaller messages are latency, which how a benchmark launches decides
 
 
 def busbw_factor(op, ranks):
@@ -180,19 +182,39 @@ def errors_against(other, judged):
     return errors(lambda r: times[(*r[0], r[1])], [r for r in judged if (*r[0], r[1]) in times])
 
 
+def plain_rows(path, op, ranks, columns):
+    """(op, ranks, size, seconds) of a table whose lines begin with numbers: `columns` are those of ranks (or None), ranks a node
+    (or None), size and microseconds."""
+    rows = []
+    for line in path.read_text().splitlines():
+        cells = line.split()
+        if not cells or not cells[0].isdigit():
+            continue
+        count, local, size, time = (None if c is None else float(cells[c]) for c in columns)
+        if (count is None or count in ranks) and (local is None or local == count):
+            rows.append((op, int(count or ranks[0]), size, time * UNIT_S))
+    return rows
+
+
+def rows_of(tables, name, op, ranks, columns):
+    path = tables / "nccl-tests" / name
+    return plain_rows(path, op, ranks, columns) if columns else [(op, ranks[0], *r) for r in nccl_tests(path)]
+
+
 def other_tables(tables, files, collectives, ramps):
-    """all_reduce tables of other clusters beside the profile: (file, ranks)."""
-    out = []
-    for name, ranks in files:
-        fit = next(c for c in collectives if c["op"] == "all_reduce" and c["ranks"] == ranks)
-        over = argument("all_reduce")
-        ramp = ramps.get("all_reduce", {"slowdown": [0.0] * len(KNOTS[over])})["slowdown"]
-        rows = [r for r in nccl_tests(tables / "nccl-tests" / name) if r[0] >= 512]
-        if rows:
-            out.append(beside(name.removesuffix(".txt"), lambda r: base_time(
-                (fit["a"], fit["busbw"], fit["c"]), 1e9, busbw_factor("all_reduce", ranks), r[0]) *
-                slowdown("all_reduce", ramp, ranks, r[0]), rows))
-    return out
+    """Tables of other clusters beside the profile, of messages as a training step has them: (file, op, ranks, columns)."""
+    out, compared = [], []
+    for name, op, ranks, columns in files:
+        rows = [r for r in rows_of(tables, name, op, ranks, columns) if r[2] >= LEAST_MOVED]
+        ramp = ramps.get(op, {"slowdown": [0.0] * len(KNOTS[argument(op)])})["slowdown"]
+        fits = {c["ranks"]: c for c in collectives if c["op"] == op}
+
+        def time(r, op=op, ramp=ramp, fits=fits):
+            fit = fits[r[1]]
+            return base_time((fit["a"], fit["busbw"], fit["c"]), 1e9, busbw_factor(op, r[1]), r[2]) * slowdown(op, ramp, r[1], r[2])
+        out.append(beside(name.removesuffix(".txt"), time, rows))
+        compared.append((time, rows))
+    return out, other_machines(compared) if compared else None
 
 
 def send_entry(tables, system, share=1.0, reason=None):

@@ -141,6 +141,23 @@ def beside(source, predict, rows):
             "bias": rounded(median(predict(row) / row[-1] - 1 for row in rows), 2)}
 
 
+def other_machines(tables):
+    """Errors of single shapes on machines that were not fitted, [(predict, rows)], with each table's own median taken out: what a
+    factor common to all of its rows can't account for."""
+    relative = []
+    for predict, rows in tables:
+        ratios = [predict(row) / row[-1] for row in rows]
+        relative += [abs(ratio / median(ratios) - 1) for ratio in ratios]
+    return {"rows": len(relative), "median": rounded(median(relative), 2), "p90": rounded(quantile(relative, 0.9), 2)}
+
+
+def time_factor(spread, source, note):
+    """A factor on a model's time that other tables allow: 1, and the range of measured over predicted by their medians."""
+    factors = [1.0] + [1.0 / (1.0 + other["bias"]) for other in spread]
+    return stated(1.0, "ratio of time", source, rows=len(spread), range=[rounded(min(factors), 3), rounded(max(factors), 3)],
+                  note=note)
+
+
 def hat(knots, x):
     """The broken line over knots that is 1 at one of them, for each with a part in x: [(index, weight)]."""
     if x <= knots[0]:

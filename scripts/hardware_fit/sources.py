@@ -12,7 +12,12 @@ SOURCES = {
     "aic-launch": "ai-dynamo/aiconfigurator (Apache-2.0): smallest bf16 GEMM inside a CUDA graph, time of a call",
     "aic-eager": "ai-dynamo/aiconfigurator (Apache-2.0): custom all-reduce of 1,024 elements on 8 GPUs, called eagerly: 44.4 us "
                  "an op on A100 hosts, 23.8 us on H100 hosts (5.6 and 4.6 us in a CUDA graph)",
+    "eager-op": "PyTorch issue 41383: an operator on a tensor of one element with a gradient, 6.8 us of the host, beside "
+                "arXiv:2504.11750: launch of an empty kernel, {launch} us; LLMCompass ae/figure5: GELU of 1,024 elements "
+                "called eagerly on an A100 host, 48.2 us",
     "superbench": "microsoft/superbenchmark (MIT) test baseline: a kernel's launch, 5.96 us of event time and 10.26 us of wall time",
+    "nccl-log": "NCCL's own log on 8-GPU nodes with switches (for example in AWS and Meta training READMEs): 24 channels for "
+                "collectives, each a thread block on an SM of its own",
     "deepbench": "baidu-research/DeepBench (Apache-2.0) training GEMMs on V100, 16-bit inputs, cuBLAS of CUDA 10.1",
     "mamf": "stas00/ml-engineering maximum achievable matmul FLOPS finder: best sustained shape by GPU and precision",
     "vidur": "microsoft/vidur data/profiling (MIT): fp16 linear layers, elementwise kernels and send/recv of steady "
@@ -30,10 +35,12 @@ SOURCES = {
     "cookbook": "EleutherAI/cookbook (Apache-2.0) sample transformer results; an A100-class GPU that is not named",
     "aic-nccl": "ai-dynamo/aiconfigurator (Apache-2.0): nccl-tests tables of one node, 2, 4 and 8 GPUs",
     "vtrain-nccl": "VIA-Research/vTrain NCCL tables: all_reduce of 2 to 8 V100 in one node",
+    "other-nccl": "all_reduce, all_gather and reduce_scatter in one node as others measured them: {nccl}",
     "calculon": "calculon-ai/calculon system files: NVLink collectives take 15 % of the processor, InfiniBand 2 %",
     "nccl-maintainers": "NVIDIA/nccl-tests issues 119 and 290, maintainers: usable 24 GB/s per 200 Gb/s NIC, 12 per "
                         "100 Gb/s, 46 to 48 per 400 Gb/s",
     "nccl-tuning": "NVIDIA/nccl src/graph/tuning.cc (BSD): hardware latencies of ring steps, NVLink and network",
+    "other-fabrics": "collectives between nodes as others measured them: {fabrics}",
     "deepops": "NVIDIA/deepops documentation (BSD): nccl-tests all_reduce on 2 and 4 DGX A100, 8 x HDR 200 Gb/s",
     "azure-ndv4": "nccl-tests all_reduce on 2 Azure NDv4 nodes (8 x A100, 8 x HDR 200 Gb/s)",
     "gcp-a3ultra": "GoogleCloudPlatform/cluster-toolkit (Apache-2.0): nccl-tests all_gather on 2 A3 Ultra nodes "

@@ -118,6 +118,7 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
   std::vector<std::vector<double>> draws;
   report.rows = jobs.run(rows, progress, signal, &draws);
   report.simulated = jobs.simulated();
+  report.all = score_all(report.rows);
   report.sources = score_by(report.rows, false, rules);
   report.sets = score_by(report.rows, true, rules);
   for (Score& score : report.sets) add_share_of_draws(report.rows, draws, score);

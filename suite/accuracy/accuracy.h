@@ -44,7 +44,7 @@ struct RowResult {
   std::optional<double> error_pct;  ///< of the time: iteration, or layer forward + backward; null where neither is published
   std::optional<double> forward_error_pct, backward_error_pct;  ///< rows of one layer
   std::optional<double> memory_error_pct;                       ///< peak or saved activations
-  std::optional<std::pair<double, double>> interval;            ///< seconds of the same time as error_pct
+  std::optional<std::pair<double, double>> interval;            ///< central 90 % of the draws, seconds of the same time as error_pct
   std::string dominant;
 
   /// The time that error_pct compares, in seconds: of an iteration, or of one layer forward and backward; 0: none.
@@ -70,6 +70,7 @@ struct Score {
   std::optional<double> rank_correlation;   ///< Spearman inside groups of equal model, sequence and GPUs, mean by rows
   std::size_t rank_groups = 0;              ///< 0: pooled, since no group has three rows
   std::optional<double> interval_coverage;  ///< share of compared rows whose published time lies in its interval
+  std::string interval_note;                ///< why it is below 80 %, where it is
   std::optional<double> interval_half_width_pct;  ///< median, of the published time
   std::optional<double> share_of_draws;     ///< of the ensemble's draws that meet the set's target mean
   std::size_t configurations = 0;
@@ -95,6 +96,7 @@ struct AblationRow {
 struct AccuracyReport {
   std::vector<RowResult> rows;
   std::vector<Score> sources, sets;  ///< sets: the relative ones last
+  Score all;                         ///< every compared row
   std::vector<AblationRow> ablation;
   std::string selection;     ///< --source as given
   int draws = 0;
@@ -117,6 +119,14 @@ struct AccuracyOptions {
 /// Throws Error (config) for a file that isn't there or is no table of rows, (run) when `signal` is set while it runs.
 AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgress& progress,
                             const std::atomic<int>& signal);
+
+/// What part of a row's draws its interval leaves out on either side, alike for every row.
+inline constexpr double kIntervalTail = 0.05;
+/// How wide half an interval may be in the median, in targets of the set.
+inline constexpr double kWidthInTargets = 2;
+
+/// The score of all rows together.
+Score score_all(const std::vector<RowResult>& rows);
 
 /// Scores of `rows` by source and by set, in the order of first appearance.
 std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, const SourceRules& rules);

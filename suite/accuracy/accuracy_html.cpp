@@ -40,7 +40,7 @@ void scores_table(Page& page, const std::vector<Score>& scores, const char* what
       page.add("<td>–<td>{}<td>–<td>–<td>–", score_number(score.target_mean_pct, 1));
     }
     page.add("<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", score_number(score.rank_correlation, 2), score_share(score.interval_coverage),
-             score_number(score.interval_half_width_pct, 1), score_share(score.share_of_draws),
+             score_half_width(score), score_share(score.share_of_draws),
              score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
   }
   page.raw("</tbody></table></div>\n");
@@ -150,10 +150,9 @@ std::string accuracy_html(const AccuracyReport& report) {
   page.add("<title>Accuracy against published measurements</title><style>{}{}</style></head>\n<body><main>\n", html::style_sheet(), kStyle);
   const auto mapped = static_cast<std::size_t>(std::count_if(report.rows.begin(), report.rows.end(), [](const auto& row) { return row.mapped; }));
   page.add("<h1>How far predictions are from published training steps</h1>\n<p>{} rows, {} mapped to a configuration, {} not (with the "
-           "reason below). Constants come from operator measurements and datasheets; none was adjusted to these rows. Intervals: {} draws of "
-           "the constants' published ranges{}, seed {}.</p>\n",
-           report.rows.size(), mapped, report.rows.size() - mapped, report.draws,
-           report.unstated_drawn ? " and of settings that the source leaves unstated" : "", report.seed);
+           "reason below). Constants come from operator measurements and datasheets; none was adjusted to these rows. {} Allowed is "
+           "twice the target.</p>\n",
+           report.rows.size(), mapped, report.rows.size() - mapped, intervals_in_words(report));
   scores_table(page, report.sets, "set");
   figures(page, report);
   ablation_table(page, report);

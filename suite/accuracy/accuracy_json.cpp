@@ -62,6 +62,7 @@ Json score_json(const Score& score, const char* name) {
   json["rank_groups"] = score.rank_groups;
   json["interval_coverage"] = or_null(score.interval_coverage);
   json["interval_half_width_pct"] = or_null(score.interval_half_width_pct);
+  if (score.target_mean_pct) json["interval_half_width_allowed_pct"] = kWidthInTargets * *score.target_mean_pct;
   json["worst"] = any ? Json(score.worst) : Json(nullptr);
   json["configurations"] = score.configurations;
   json["configuration_mean_abs_pct"] = any ? Json(score.configuration_mean_abs_pct) : Json(nullptr);
@@ -121,6 +122,8 @@ Json to_json(const AccuracyReport& report) {
   json["draws"] = report.draws;
   json["unstated_drawn"] = report.unstated_drawn;
   json["seed"] = report.seed;
+  json["interval_quantiles"] = {kIntervalTail, 1 - kIntervalTail};
+  json["all"] = score_json(report.all, "set");
   json["rows"] = Json::array();
   for (const RowResult& row : report.rows) json["rows"].push_back(row_json(row));
   json["sources"] = Json::array();

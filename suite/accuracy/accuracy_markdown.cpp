@@ -62,10 +62,9 @@ std::string accuracy_markdown(const AccuracyReport& report) {
       "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}{}--markdown "
       "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
       "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
-      "Intervals, which *coverage* and *half-width* are of: {} draws of the constants' published ranges{}, seed {}.\n\n",
+      "{} *Half-width* stands beside what it may be, twice the target.\n\n",
       report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.ablation.empty() ? "" : "--ablate ",
-      report.draws,
-      report.unstated_drawn ? " and of settings that the source leaves unstated" : "", report.seed);
+      intervals_in_words(report));
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
       "that meet it | memory right |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -76,7 +75,7 @@ std::string accuracy_markdown(const AccuracyReport& report) {
                         any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", score_number(score.target_mean_pct, 1),
                         any ? fmt::format("{:.1f}", score.max_abs_pct) : "–", any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
                         score.configurations > 0 ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
-                        score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct, 1),
+                        score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_half_width(score),
                         score_share(score.share_of_draws),
                         score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
   }
@@ -85,7 +84,10 @@ std::string accuracy_markdown(const AccuracyReport& report) {
   }
   text += "\n## What is left\n\n";
   for (const Score& score : report.sets) {
-    if (!score.residual.empty()) text += "- **" + markdown_escape(score.name) + "**: " + score.residual + "\n";
+    if (score.residual.empty() && score.interval_note.empty()) continue;
+    text += "- **" + markdown_escape(score.name) + "**: " + score.residual;
+    if (!score.interval_note.empty()) text += (score.residual.empty() ? "Intervals: " : " Intervals: ") + score.interval_note;
+    text += "\n";
   }
   text += "\n| rows not mapped | reason | one of them |\n|---|---|---|\n";
   for (const UnmappedReason& reason : unmapped_reasons(report)) {

@@ -9,7 +9,7 @@ namespace benchsuite {
 
 /// {"rows": [{"id", "mapped", "reason", "published", "predicted", "error_pct", "interval", "dominant", ...}],
 ///  "sources": [{"source", "rows", "mean_abs_pct", "max_abs_pct", "bias_pct", "rank_correlation", "interval_coverage", ...}],
-///  "sets": [...], "ablation": [...]}. Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
+///  "sets": [...], "ablation": [...]}. "interval" is the central 90 % of the row's draws ("interval_quantiles"). Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
 ///  "published", "predicted", "error_pct"}], ratios of times. Times in seconds, errors in percent; null where there is nothing to say.
 Json to_json(const AccuracyReport& report);
 
@@ -25,6 +25,11 @@ std::string accuracy_markdown(const AccuracyReport& report);
 /// How tables of scores write what may be missing: so many decimals, a share as whole percent, "–" for nothing.
 std::string score_number(const std::optional<double>& value, int decimals = 1);
 std::string score_share(const std::optional<double>& value);
+
+/// The median half-width and what it may be ("4.4 of 24.0").
+std::string score_half_width(const Score& score);
+/// What an interval is, and how many rows lie in theirs.
+std::string intervals_in_words(const AccuracyReport& report);
 
 /// What happened to unmapped rows: reason, number of rows, an id; most frequent first.
 struct UnmappedReason {

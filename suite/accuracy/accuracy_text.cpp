@@ -16,6 +16,27 @@ std::string score_share(const std::optional<double>& value) {
   return value ? fmt::format("{:.0f} %", 100 * *value) : "–";
 }
 
+std::string score_half_width(const Score& score) {
+  std::string text = score_number(score.interval_half_width_pct);
+  if (score.interval_half_width_pct && score.target_mean_pct) {
+    text += fmt::format(" of {:.1f}", kWidthInTargets * *score.target_mean_pct);
+  }
+  return text;
+}
+
+std::string intervals_in_words(const AccuracyReport& report) {
+  std::string text = fmt::format(
+      "An interval is the central {:.0f} % of a row's draws, for every set alike: {} draws, seed {}, of the constants' published "
+      "ranges, of each operator model's error on rows held back from its fit{}.",
+      100 * (1 - 2 * kIntervalTail), report.draws, report.seed,
+      report.unstated_drawn ? ", and of the documented alternatives of settings that the source leaves unstated" : "");
+  if (report.all.interval_coverage) {
+    text += fmt::format(" Of {} compared rows {:.0f} % lie in theirs; half of one is {:.1f} % of the published time in the median.",
+                        report.all.compared, 100 * *report.all.interval_coverage, *report.all.interval_half_width_pct);
+  }
+  return text;
+}
+
 namespace {
 
 std::string scores_text(const std::vector<Score>& scores, const char* title) {
@@ -25,7 +46,7 @@ std::string scores_text(const std::vector<Score>& scores, const char* title) {
     const auto of = [&](double value) { return score.compared > 0 ? score_number(value) : std::string("–"); };
     table.add({score.name, std::to_string(score.rows), std::to_string(score.compared), of(score.mean_abs_pct),
                of(score.max_abs_pct), of(score.bias_pct), score_number(score.target_mean_pct, 1),
-               score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_number(score.interval_half_width_pct),
+               score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_half_width(score),
                score_share(score.share_of_draws), score.configurations > 0 ? of(score.configuration_mean_abs_pct) : "–",
                score.memory_rows > 0 ? score_share(score.memory_right) : std::string("–")});
   }
@@ -76,11 +97,12 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
   if (rows) text += rows_text(report) + "\n";
   text += scores_text(report.sets, "set") + "\n";
   text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
-          "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width;\n"
-          "  draws ok: share of the ensemble's draws whose mean error meets the target; config: mean over configurations\n\n";
+          "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width, of\n"
+          "  twice the target; draws ok: share of the draws whose mean error meets the target; config: mean over configurations\n\n";
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += fmt::format("  {}: {}\n", score.name, score.relative_to);
   }
+  text += "  " + intervals_in_words(report) + "\n\n";
   std::size_t unmapped = 0;
   TextTable reasons({{"rows"}, {"not mapped because", TextTable::left, 100}});
   for (const UnmappedReason& reason : unmapped_reasons(report)) {

@@ -6,6 +6,7 @@
 #include "engine/device/eager_kernels.h"
 #include "engine/device/sim/cost_model.h"
 #include "engine/parallel/rank_grid.h"
+#include "suite/measure/simulate.h"
 
 namespace benchsuite {
 
@@ -29,13 +30,51 @@ void for_each_range(Node& json, const std::string& path, const Visit& visit) {
   }
 }
 
+RangedConstant constant_at(const Json& json, const std::string& path) {
+  return {path, json.value("unit", ""), json["range"][0].get<double>(), json["value"].get<double>(), json["range"][1].get<double>()};
+}
+
+/// The profile with each ranged constant as `value` says.
+template <class Value>
+HardwareProfile changed(const HardwareProfile& hardware, const Value& value) {
+  Json raw = hardware.raw;
+  raw.erase("based_on");  // it is whole already
+  for_each_range(raw, "", [&](Json& json, const std::string& path) { json["value"] = value(constant_at(json, path)); });
+  std::vector<Violation> problems;
+  HardwareProfile made = read_hardware(raw, hardware.name, problems);
+  if (!problems.empty()) throw Error(std::move(problems));
+  made.raw = nullptr;  // hundreds of profiles live side by side
+  return made;
+}
+
+SlowPart part_of(const std::string& path) {
+  if (path.starts_with("host.")) return SlowPart::host;
+  return path.starts_with("nvlink.") || path.starts_with("fabric.") ? SlowPart::communication : SlowPart::compute;
+}
+
+/// Whether a higher value makes the step longer.
+bool slow_when_high(const std::string& unit) {
+  return unit == "us" || unit == "ratio of time" || unit == "share of extra traffic" || unit == "share of SMs";
+}
+
+Placement one_node(const HardwareProfile& hardware) {
+  Layout one;
+  one.tp = one.pp = one.dp = one.cp = 1;
+  return place(one, hardware.gpus_per_node);
+}
+
+bool same_op(const PathEntry& a, const PathEntry& b) {
+  const bool same = a.shape == b.shape && a.site == b.site && a.span.has_value() == b.span.has_value();
+  if (!same || !a.span) return same;
+  return a.span->ranks == b.span->ranks && a.span->nodes == b.span->nodes && a.span->most_ranks == b.span->most_ranks &&
+         a.span->fewest_nics == b.span->fewest_nics;
+}
+
 }  // namespace
 
 std::vector<RangedConstant> ranged_constants(const HardwareProfile& hardware) {
   std::vector<RangedConstant> constants;
-  for_each_range(hardware.raw, "", [&](const Json& json, const std::string& path) {
-    constants.push_back({path, json["range"][0].get<double>(), json["value"].get<double>(), json["range"][1].get<double>()});
-  });
+  for_each_range(hardware.raw, "", [&](const Json& json, const std::string& path) { constants.push_back(constant_at(json, path)); });
   return constants;
 }
 
@@ -47,71 +86,119 @@ double uniform_by(std::uint64_t seed, int draw, const std::string& name) {
   return static_cast<double>(uniform_from(words[0]));
 }
 
-std::shared_ptr<const HardwareProfile> drawn_profile(const HardwareProfile& hardware, std::uint64_t seed, int draw) {
-  Json raw = hardware.raw;
-  raw.erase("based_on");  // it is whole already
-  for_each_range(raw, "", [&](Json& json, const std::string& path) {
-    const double low = json["range"][0].get<double>(), high = json["range"][1].get<double>();
-    json["value"] = low + uniform_by(seed, draw, path) * (high - low);
+Machine::Machine(HardwareProfile hardware)
+    : hardware_(std::move(hardware)), placement_(one_node(hardware_)), costs_(hardware_, placement_) {}
+
+double Machine::seconds(const PathEntry& entry, double launch_s) const {
+  if (entry.span) return transfer_time(hardware_, entry.shape, *entry.span).seconds + launch_s;
+  return static_cast<double>(costs_.price(entry.shape, entry.site).duration) * kSecondsPerPicosecond +
+         launches_of(entry.shape) * launch_s;
+}
+
+std::shared_ptr<const Machine> drawn_machine(const HardwareProfile& hardware, std::uint64_t seed, int draw) {
+  HardwareProfile drawn = changed(hardware, [&](const RangedConstant& constant) {
+    const double u = uniform_by(seed, draw, constant.path);
+    return u < 0.5 ? constant.low + 2 * u * (constant.value - constant.low)
+                   : constant.value + (2 * u - 1) * (constant.high - constant.value);
   });
-  std::vector<Violation> problems;
-  auto drawn = std::make_shared<HardwareProfile>(read_hardware(raw, hardware.name, problems));
-  if (!problems.empty()) throw Error(std::move(problems));
-  drawn->raw = nullptr;  // hundreds of profiles live side by side
-  return drawn;
+  drawn.error_draw = ErrorDraw{seed, draw};
+  return std::make_shared<Machine>(std::move(drawn));
+}
+
+std::shared_ptr<const Machine> corner_machine(const HardwareProfile& hardware, SlowPart part) {
+  return std::make_shared<Machine>(changed(hardware, [&](const RangedConstant& constant) {
+    return (part_of(constant.path) == part) == slow_when_high(constant.unit) ? constant.high : constant.low;
+  }));
+}
+
+Corners corners_of(const HardwareProfile& hardware) {
+  Corners corners = {std::make_shared<Machine>(hardware)};
+  for (const SlowPart part : {SlowPart::compute, SlowPart::communication, SlowPart::host}) {
+    corners.push_back(corner_machine(hardware, part));
+  }
+  return corners;
+}
+
+SteadyStateOptions options_for(const Corners& corners) {
+  SteadyStateOptions options;
+  options.paths = true;
+  for (std::size_t i = 1; i < corners.size(); ++i) options.also_on.push_back(&corners[i]->hardware());
+  return options;
 }
 
 std::vector<Setting> drawn_settings(const std::vector<UnstatedSetting>& settings, const std::string& set, std::uint64_t seed,
                                     int draw, int attempt) {
   std::vector<Setting> drawn;
   for (const UnstatedSetting& setting : settings) {
-    const double u = uniform_by(seed, draw, set + " " + setting.key + " " + std::to_string(attempt));
+    const double u = uniform_by(seed, draw % kJointDraws, set + " " + setting.key + " " + std::to_string(attempt));
     const auto count = static_cast<double>(setting.values.size());
     drawn.push_back({setting.key, setting.values[std::min(setting.values.size() - 1, static_cast<std::size_t>(u * count))]});
   }
   return drawn;
 }
 
-Repricer::Repricer(const StepEstimate& estimate, const TrainConfig& config, const HardwareProfile& base)
-    : estimate_(estimate), config_(config) {
-  for (const Category category : {Category::tensor, Category::tensor_recompute, Category::pipeline, Category::data,
-                                  Category::embedding, Category::global}) {
-    exposed_ += estimate.seconds[static_cast<std::size_t>(category)];
+Repricer::Repricer(const StepEstimate& estimate, const TrainConfig& config, const Corners& corners) : config_(config) {
+  CHECK(estimate.paths.size() == corners.size()) << estimate.paths.size() << " chains on " << corners.size() << " machines";
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const StepPath& path = estimate.paths[i];
+    const HardwareProfile& found_on = corners[i]->hardware();
+    const double launch = launch_s(found_on), blocking = config.stack.launch_blocking ? launch : 0;
+    Chain chain;
+    chain.fixed_s = path.fixed_s;
+    (launch > 0 ? chain.launches : chain.fixed_s) += launch > 0 ? path.launch_s / launch : path.launch_s;
+    for (const PathEntry& entry : path.entries) {
+      const double alone = corners[i]->seconds(entry, blocking);
+      if (alone <= 0) {
+        chain.fixed_s += entry.seconds;
+        continue;
+      }
+      const auto known = std::find_if(ops_.begin(), ops_.end(), [&](const PathEntry& op) { return same_op(op, entry); });
+      Priced priced{static_cast<std::size_t>(known - ops_.begin())};
+      if (known == ops_.end()) ops_.push_back(entry);
+      priced.alone_s = entry.seconds / alone;
+      const auto crowded = [&](double seconds, int permille, double& by_permille) {
+        if (permille <= 0) return;
+        by_permille = seconds / alone / permille;
+        priced.alone_s -= seconds / alone;
+      };
+      crowded(entry.crowded_inside_s, found_on.collective_sm_permille, priced.inside_s);
+      crowded(entry.crowded_across_s, found_on.inter_node_sm_permille, priced.across_s);
+      chain.entries.push_back(priced);
+    }
+    chains_.push_back(std::move(chain));
   }
-  reference_ = seconds_of(bounds_on(base));
-}
-
-StepBounds Repricer::bounds_on(const HardwareProfile& hardware) const {
-  // Prices of compute ops don't depend on the placement: one node is enough.
-  Layout one = config_.layout;
-  one.tp = one.pp = one.dp = one.cp = 1;
-  const Placement placement = place(one, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement, {});
-  StepBounds bounds;
-  double ops = 0;
-  for (const LedgerEntry& entry : estimate_.ledger) {
-    const double seconds =
-        entry.count * static_cast<double>(costs.compute(entry.shape, entry.site)) * kSecondsPerPicosecond;
-    const bool pass = entry.phase == Phase::forward || entry.phase == Phase::recompute || entry.phase == Phase::backward;
-    (pass ? bounds.passes : bounds.ends) += seconds;
-    ops += entry.count * launches_of(entry.shape);
+  const std::vector<double> here = chains_on(*corners.front());
+  for (std::size_t i = 1; i < chains_.size(); ++i) {
+    if (here[i] > here[0]) chains_[i].scale = here[0] / here[i];
   }
-  const bool graph = config_.stack.cuda_graphs && config_.stack.cuda_graph_scope.full_iteration;
-  bounds.host = ops * (graph ? hardware.host_graph_s : hardware.host_eager_s);
-  return bounds;
 }
 
-double Repricer::seconds_of(const StepBounds& bounds) const {
-  const Layout& layout = config_.layout;
-  const auto slots = static_cast<double>(layout.micro_batches() * layout.vpp);
-  const double stretch = (slots + static_cast<double>(layout.pp - 1)) / slots;
-  const double device = (bounds.passes + exposed_) * stretch + bounds.ends, host = bounds.host * stretch;
-  return config_.stack.launch_blocking ? device + host : std::max(device, host);
+double Repricer::launch_s(const HardwareProfile& hardware) const {
+  return static_cast<double>(host_of(config_.stack, hardware).per_op) * kSecondsPerPicosecond;
 }
 
-double Repricer::step(const HardwareProfile& drawn) const {
-  if (reference_ <= 0) return estimate_.iteration_s;
-  return estimate_.iteration_s * seconds_of(bounds_on(drawn)) / reference_;
+std::vector<double> Repricer::chains_on(const Machine& machine) const {
+  const HardwareProfile& hardware = machine.hardware();
+  const double launch = launch_s(hardware), blocking = config_.stack.launch_blocking ? launch : 0;
+  std::vector<double> seconds;
+  seconds.reserve(ops_.size());
+  for (const PathEntry& op : ops_) seconds.push_back(machine.seconds(op, blocking));
+  std::vector<double> sums;
+  sums.reserve(chains_.size());
+  for (const Chain& chain : chains_) {
+    double sum = chain.fixed_s + chain.launches * launch;
+    for (const Priced& entry : chain.entries) {
+      sum += seconds[entry.op] * (entry.alone_s + entry.inside_s * hardware.collective_sm_permille +
+                                  entry.across_s * hardware.inter_node_sm_permille);
+    }
+    sums.push_back(chain.scale * sum);
+  }
+  return sums;
+}
+
+double Repricer::step(const Machine& drawn) const {
+  const std::vector<double> sums = chains_on(drawn);
+  return *std::max_element(sums.begin(), sums.end());
 }
 
 }  // namespace benchsuite

@@ -1,12 +1,19 @@
 // Uncertainty of a prediction from what nobody measured for this machine: every constant of the hardware profile that has
-// a published range, drawn from it, and every setting that a source leaves unstated, drawn from its documented
-// alternatives.
+// a published range, drawn from it; every operator's model, drawn from how far it is from measurements (model_error.h); and
+// every setting that a source leaves unstated, drawn from its documented alternatives.
 //
-// A draw prices the ops of the busiest stage again (LedgerEntry) and moves the step by the difference: passes count once more
-// for each slot of the pipeline's bubble, the end of the step once. Where the host's launches bound the step, they do so
-// after the draw too: the step follows max(device, host). Communication has no published ranges and stays as it is.
-// Settings are drawn jointly: every combination that comes up is simulated, and priced again with the constants of its draws. A
-// source has one software: within a set all rows draw a setting alike, and sets apart from each other.
+// A draw prices the longest chains of the step again (step_path.h), communication and launches with them: each entry of a
+// chain by the ratio of its op's time alone on the drawn machine to that on the machine the chain was found on, what
+// collectives add to it by the SMs they hold by the ratio of those. Chains are found on the machine itself and on its
+// corners, where one part is slow and the others are fast (compute, communication, the host), and the step is the longest of
+// them. A corner's chain that comes out longer than the step on the machine itself has waits in it that sharing made there: it is
+// scaled down to that step. Left out: chains that are longest nowhere but between the corners, and sharing (of links, of memory)
+// that changes.
+// tests/suite/accuracy/test_ensemble.cpp says how far that is from simulating every draw.
+//
+// Settings are drawn jointly, kJointDraws times over: every combination that comes up is simulated, and priced again with the
+// constants of the draws that fall to it. A source has one software and one cluster: within a set all rows draw a setting alike,
+// and sets apart from each other.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +29,74 @@ namespace benchsuite {
 /// A constant with a published range: where it stands in the profile, and its ends.
 struct RangedConstant {
   std::string path;  ///< "gemm.burst_efficiency"
+  std::string unit;
   double low = 0, value = 0, high = 0;
 };
 std::vector<RangedConstant> ranged_constants(const HardwareProfile& hardware);
 
-/// The profile with every ranged constant at low + u (high - low), u in [0, 1) by (seed, draw, path): two profiles
-/// with the same constant draw alike.
-std::shared_ptr<const HardwareProfile> drawn_profile(const HardwareProfile& hardware, std::uint64_t seed, int draw);
-
 /// Uniform in [0, 1) by (seed, draw, name).
 double uniform_by(std::uint64_t seed, int draw, const std::string& name);
 
-/// What the busiest stage's device and host take on one profile, in seconds.
-struct StepBounds {
-  double passes = 0;  ///< compute of forward, recompute and backward
-  double ends = 0;    ///< of the rest
-  double host = 0;
+/// A profile, and its costs for ops one by one. Any number of threads may use it.
+class Machine {
+ public:
+  explicit Machine(HardwareProfile hardware);
+  const HardwareProfile& hardware() const { return hardware_; }
+  /// Seconds of a chain's op alone; `launch_s`: of each launch, where the host waits for each op.
+  double seconds(const PathEntry& entry, double launch_s) const;
+
+ private:
+  HardwareProfile hardware_;
+  Placement placement_;  ///< one node: prices of compute ops don't depend on it
+  CostModel costs_;
 };
+
+/// The profile with every ranged constant below its value as often as above, evenly to either end of its range, by (seed, draw,
+/// path): a draw's median is the profile itself. And every operator with a factor of its own (model_error.h). Two profiles with
+/// the same constant draw alike.
+std::shared_ptr<const Machine> drawn_machine(const HardwareProfile& hardware, std::uint64_t seed, int draw);
+
+/// The profile with one of its parts at the slow ends of all its ranges, and the other two at the fast ones.
+enum class SlowPart : std::uint8_t { compute, communication, host };
+std::shared_ptr<const Machine> corner_machine(const HardwareProfile& hardware, SlowPart part);
+
+/// The machine itself and its corners.
+using Corners = std::vector<std::shared_ptr<const Machine>>;
+Corners corners_of(const HardwareProfile& hardware);
+/// What a simulation tells of them.
+SteadyStateOptions options_for(const Corners& corners);
 
 /// One estimated step, priced again and again.
 class Repricer {
  public:
-  /// All three must outlive it.
-  Repricer(const StepEstimate& estimate, const TrainConfig& config, const HardwareProfile& base);
-  /// Seconds of the step on `drawn`, by the difference of its ops.
-  double step(const HardwareProfile& drawn) const;
+  /// `estimate` comes from options_for(corners). `estimate` and `config` must outlive it.
+  Repricer(const StepEstimate& estimate, const TrainConfig& config, const Corners& corners);
+  /// Seconds of the step on `drawn`.
+  double step(const Machine& drawn) const;
 
  private:
-  StepBounds bounds_on(const HardwareProfile& hardware) const;
-  double seconds_of(const StepBounds& bounds) const;
+  struct Priced {
+    std::size_t op = 0;  ///< index into ops_
+    double alone_s = 0, inside_s = 0, across_s = 0;  ///< each a second of the op alone on the drawn machine, a permille of SMs
+  };
+  struct Chain {
+    std::vector<Priced> entries;
+    double launches = 0, fixed_s = 0;
+    double scale = 1;
+  };
+  double launch_s(const HardwareProfile& hardware) const;
+  /// Of each chain on `machine`.
+  std::vector<double> chains_on(const Machine& machine) const;
 
-  const StepEstimate& estimate_;
   const TrainConfig& config_;
-  double exposed_ = 0;    ///< communication
-  double reference_ = 0;  ///< seconds_of the base
+  std::vector<PathEntry> ops_;  ///< distinct ops of all chains
+  std::vector<Chain> chains_;
 };
 
-/// A value for each of `settings` in draw `draw` of `set`; `attempt` counts the draws that could not run.
+inline constexpr int kJointDraws = 24;
+
+/// A value for each of `settings` in draw `draw` of `set`, which repeat after kJointDraws; `attempt` counts the draws that could
+/// not run.
 std::vector<Setting> drawn_settings(const std::vector<UnstatedSetting>& settings, const std::string& set, std::uint64_t seed,
                                     int draw, int attempt);
 

@@ -321,12 +321,22 @@ void apply_to_stack(const std::vector<Setting>& settings, Stack& stack) {
   if (!problems.empty()) throw Error(std::move(problems));
 }
 
+/// The row's cluster with what the settings say of it.
+Json cluster_with(const PublishedRow& row, const std::vector<Setting>& settings) {
+  Json cluster = row.cluster;
+  for (const Setting& setting : settings) {
+    if (setting.key.starts_with("cluster.")) cluster[setting.key.substr(8)] = setting.value;
+  }
+  return cluster;
+}
+
 /// What neither the row nor its source says: the stack's alternatives, then the rule's own.
 std::vector<UnstatedSetting> unstated_settings(const PublishedRow& row, const SourceRule& rule,
                                                const std::vector<UnstatedSetting>& alternatives, const Layout& layout) {
   std::vector<UnstatedSetting> settings;
   const auto add = [&](const UnstatedSetting& setting) {
-    if (row_value(row, setting.key).is_null() && matters(setting.key, layout)) settings.push_back(setting);
+    const bool stated = setting.key == "cluster.interconnect" ? states_nics(row.cluster) : !row_value(row, setting.key).is_null();
+    if (!stated && matters(setting.key, layout)) settings.push_back(setting);
   };
   for (const UnstatedSetting& setting : alternatives) {
     const bool own = std::any_of(rule.unstated.begin(), rule.unstated.end(), [&](const auto& o) { return o.key == setting.key; });
@@ -346,6 +356,8 @@ bool matters(const std::string& key, const Layout& layout) {
                                               "stack.scatters_pipeline_activations"};
   static constexpr const char* kData[] = {"layout.zero_stage", "stack.overlaps_gradient_reduction",
                                           "stack.overlaps_parameter_gather"};
+  constexpr std::int64_t kNode = 8;  // GPUs of every node whose interconnect a source leaves open
+  if (key == "cluster.interconnect") return layout.world() > kNode;
   const auto in = [&](const auto& keys) { return std::find(std::begin(keys), std::end(keys), key) != std::end(keys); };
   return !(in(kTensor) && layout.tp == 1) && !(in(kPipeline) && layout.pp == 1) && !(in(kData) && layout.dp * layout.cp == 1);
 }
@@ -385,7 +397,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     mapper.kernels();
     apply_to_stack(settings, out.config.stack);
     std::string note;
-    out.hardware = profile_of(row.cluster, root, note);
+    out.hardware = profile_of(cluster_with(row, settings), root, note);
     if (out.hardware.empty()) throw Unmapped{note};
     if (!note.empty()) out.assumptions.push_back(note);
     // FLOPs are counted of the model as stated, not of what stands in for it.

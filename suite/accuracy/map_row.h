@@ -52,7 +52,7 @@ class StackShelf {
 };
 
 /// `override_key` = value laid over rule and row (the ensemble's and the ablation's way in); "" for none. Keys are
-/// model.*, layout.*, stack.*.
+/// model.*, layout.*, stack.*, cluster.*.
 struct Setting {
   std::string key;
   Json value;
@@ -66,5 +66,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
 /// The profile of a row's cluster: by GPU, and by NICs where the interconnect text states them ("4x ... 200 Gb/s",
 /// "8x400G", "1600 Gb/s"). `note` is what was assumed, "" for nothing. "" where there is none, the reason in `note`.
 std::string profile_of(const Json& cluster, const DataRoot& root, std::string& note);
+/// Whether the interconnect text states the NICs.
+bool states_nics(const Json& cluster);
 
 }  // namespace benchsuite

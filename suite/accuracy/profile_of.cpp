@@ -36,6 +36,8 @@ Nics nics_in(const std::string& text) {
 
 }  // namespace
 
+bool states_nics(const Json& cluster) { return nics_in(PublishedRow::text(cluster, "interconnect")).count > 0; }
+
 std::string profile_of(const Json& cluster, const DataRoot& root, std::string& note) {
   const std::string gpu = PublishedRow::text(cluster, "gpu");
   std::string family;

@@ -8,7 +8,6 @@
 
 #include "engine/core/parallel.h"
 #include "engine/model/flops.h"
-#include "suite/accuracy/ensemble.h"
 
 namespace benchsuite {
 
@@ -44,12 +43,14 @@ std::pair<double, double> band(std::vector<double> values) {
   const auto at = [&](double share) {
     return values[static_cast<std::size_t>(std::llround(share * static_cast<double>(values.size() - 1)))];
   };
-  return {at(0.05), at(0.95)};
+  return {at(kIntervalTail), at(1 - kIntervalTail)};
 }
 
 /// Records nothing until it is asked.
-StepEstimator estimator_of(const MappedRow& mapped, RowKind kind) {
-  return StepEstimator(mapped.config, {.memory_only = kind == RowKind::oom || kind == RowKind::memory});
+StepEstimator estimator_of(const MappedRow& mapped, RowKind kind, const Corners& corners) {
+  SteadyStateOptions options = corners.empty() ? SteadyStateOptions{} : options_for(corners);
+  options.memory_only = kind == RowKind::oom || kind == RowKind::memory;
+  return StepEstimator(mapped.config, options);
 }
 
 }  // namespace
@@ -73,11 +74,22 @@ std::shared_ptr<const HardwareProfile> RowJobs::profile(const std::string& name,
   return known;
 }
 
-std::shared_ptr<const HardwareProfile> RowJobs::drawn(const std::string& name, int draw) {
+std::shared_ptr<const Machine> RowJobs::drawn(const std::string& name, int draw) {
   const std::shared_ptr<const HardwareProfile> base = profile(name, nullptr);
   const std::lock_guard lock(mutex_);
-  auto& known = profiles_[fmt::format("{} draw {}", name, draw)];
-  if (!known) known = drawn_profile(*base, options_.seed, draw);
+  auto& all = drawn_[name];
+  all.resize(static_cast<std::size_t>(options_.draws));
+  auto& known = all[static_cast<std::size_t>(draw)];
+  if (!known) known = drawn_machine(*base, options_.seed, draw);
+  return known;
+}
+
+Corners RowJobs::corners(const std::string& name) {
+  if (options_.draws == 0) return {};
+  const std::shared_ptr<const HardwareProfile> base = profile(name, nullptr);
+  const std::lock_guard lock(mutex_);
+  Corners& known = corners_[name];
+  if (known.empty()) known = corners_of(*base);
   return known;
 }
 
@@ -173,13 +185,14 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
 
 RowResult RowJobs::one(const PublishedRow& row, const std::vector<Setting>& settings) {
   const MappedRow mapped = map(row, settings);
-  StepEstimator estimator = estimator_of(mapped, row.kind);
+  const bool drawn = settings.empty() && mapped.mapped;
+  StepEstimator estimator = estimator_of(mapped, row.kind, drawn ? corners(mapped.hardware) : Corners{});
   return result_of(row, mapped, nullptr, estimator);
 }
 
 std::vector<RowResult> RowJobs::on_machines(const PublishedRow& row, const std::vector<const ProfileChange*>& changes) {
   const MappedRow mapped = map(row, {});
-  StepEstimator estimator = estimator_of(mapped, row.kind);
+  StepEstimator estimator = estimator_of(mapped, row.kind, {});
   std::vector<RowResult> results;
   for (const ProfileChange* change : changes) results.push_back(result_of(row, mapped, change, estimator));
   return results;
@@ -201,7 +214,6 @@ constexpr int kAttempts = 16;  // at combinations that can run, in one draw
 std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResult& result, const std::atomic<int>& signal) {
   std::vector<double> times;
   if (!result.predicted || !result.error_pct) return times;
-  const std::shared_ptr<const HardwareProfile> base = profile(result.hardware, nullptr);
   const std::vector<UnstatedSetting> unstated = options_.draw_unstated ? map(row, {}).unstated : std::vector<UnstatedSetting>{};
   std::map<std::string, std::unique_ptr<Combination>> combinations;  // of this row alone: all rows' would fill the memory
   const auto combination_of = [&](const std::vector<Setting>& settings) -> const Combination& {
@@ -212,15 +224,21 @@ std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResul
     known = std::make_unique<Combination>();
     known->mapped = map(row, settings);
     if (!known->mapped.mapped) return *known;
-    StepEstimator estimator = estimator_of(known->mapped, row.kind);
-    known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, known->mapped.hardware, estimator)
+    const std::string& machine = known->mapped.hardware;  // a drawn interconnect is another profile
+    const std::shared_ptr<const HardwareProfile> base = profile(machine, nullptr);
+    const Corners around = corners(machine);
+    StepEstimator estimator = estimator_of(known->mapped, row.kind, around);
+    known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, machine, estimator)
                                         : simulate_one(known->mapped, row.kind, *base, estimator);
-    if (known->estimated->refused.empty()) known->repricer.emplace(known->estimated->step, known->mapped.config, *base);
+    if (known->estimated->refused.empty() && row.kind != RowKind::layer_time) {
+      known->repricer.emplace(known->estimated->step, known->mapped.config, around);
+    }
     return *known;
   };
   for (int draw = 0; draw < options_.draws && signal.load() == 0; ++draw) {
     if (row.kind == RowKind::layer_time) {  // one layer is simulated as fast as a step is priced again
-      const LayerTime layer = estimate_layer(combination_of({}).mapped.config, *drawn(result.hardware, draw));
+      const MappedRow& mapped = combination_of({}).mapped;
+      const LayerTime layer = estimate_layer(mapped.config, drawn(mapped.hardware, draw)->hardware());
       times.push_back(layer.forward_s + layer.backward_s);
       continue;
     }
@@ -229,7 +247,7 @@ std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResul
       combination = &combination_of(drawn_settings(unstated, result.set, options_.seed, draw, attempt));
     }
     if (!combination->repricer) combination = &combination_of({});
-    times.push_back(combination->repricer->step(*drawn(result.hardware, draw)));
+    times.push_back(combination->repricer->step(*drawn(combination->mapped.hardware, draw)));
   }
   return times;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "suite/accuracy/accuracy.h"
+#include "suite/accuracy/ensemble.h"
 
 namespace benchsuite {
 
@@ -44,7 +45,9 @@ class RowJobs {
 
  private:
   std::shared_ptr<const HardwareProfile> profile(const std::string& name, const ProfileChange* change);
-  std::shared_ptr<const HardwareProfile> drawn(const std::string& name, int draw);
+  std::shared_ptr<const Machine> drawn(const std::string& name, int draw);
+  /// Empty where nothing is drawn.
+  Corners corners(const std::string& name);
   std::shared_ptr<const Estimated> estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
                                             const std::string& machine, StepEstimator& estimator);
   static std::shared_ptr<const Estimated> simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
@@ -61,6 +64,8 @@ class RowJobs {
   std::condition_variable made_;
   StackShelf stacks_;
   std::map<std::string, std::shared_ptr<const HardwareProfile>> profiles_;
+  std::map<std::string, std::vector<std::shared_ptr<const Machine>>> drawn_;  ///< by profile, then draw
+  std::map<std::string, Corners> corners_;                                    ///< by profile
   std::map<std::string, std::shared_ptr<const Estimated>> known_;  ///< by configuration; null while it is being made
 };
 

@@ -145,6 +145,12 @@ std::string RowResult::configuration() const {
                      layout.zero_stage);
 }
 
+Score score_all(const std::vector<RowResult>& rows) {
+  std::vector<const RowResult*> members;
+  for (const RowResult& row : rows) members.push_back(&row);
+  return score_of("all rows", members);
+}
+
 std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, const SourceRules& rules) {
   std::vector<std::pair<std::string, std::vector<const RowResult*>>> groups;
   for (const RowResult& row : rows) {
@@ -160,6 +166,9 @@ std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, con
       score.target_mean_pct = target->mean_abs_pct;
       score.target_max_pct = target->max_abs_pct;
       score.residual = target->residual;
+    }
+    if (const auto note = rules.interval_notes.find(name); by_set && note != rules.interval_notes.end()) {
+      score.interval_note = note->second;
     }
   }
   return scores;

@@ -82,8 +82,11 @@ std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std:
     UnstatedSetting& setting = settings.emplace_back();
     reader.required("key", setting.key);
     reader.required("why", setting.why);
-    const bool known = setting.key.starts_with("model.") || setting.key.starts_with("layout.") || setting.key.starts_with("stack.");
-    if (!setting.key.empty() && !known) reader.problem("key", "names no setting", "begin it with model., layout. or stack.");
+    const bool known = setting.key.starts_with("model.") || setting.key.starts_with("layout.") ||
+                       setting.key.starts_with("stack.") || setting.key.starts_with("cluster.");
+    if (!setting.key.empty() && !known) {
+      reader.problem("key", "names no setting", "begin it with model., layout., stack. or cluster.");
+    }
     const Json* values = reader.raw("values", true);
     if (values && values->is_array() && values->size() > 1) {
       setting.values.assign(values->begin(), values->end());
@@ -132,6 +135,13 @@ SourceRules read_source_rules(const Json& json, const std::string& file, std::ve
   ObjectReader reader(json, file, "", problems);
   std::int64_t version = 1;
   reader.optional("schema_version", version);
+  if (const Json* notes = reader.raw("intervals")) {
+    if (!notes->is_object()) reader.problem("intervals", "is no object", "give sets and their notes");
+    for (const auto& [set, note] : notes->items()) {
+      if (note.is_string()) result.interval_notes[set] = note.get<std::string>();
+      else problems.push_back({file, "intervals." + set, note.dump(), "is no text", "say why the intervals miss rows"});
+    }
+  }
   const auto list_of = [&](const char* key) -> const Json* {
     const Json* list = reader.raw(key, true);
     if (!list || list->is_array()) return list;

@@ -4,6 +4,7 @@
 //               "stack": "megatron-2022", "why": "...", "defaults": {"layout.zero_stage": 0},
 //               "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "..."}]}],
 //    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6, "residual": "..."}],
+//    "intervals": {"set": "why fewer than four in five of its rows lie in their interval"},
 //    "relative": [...]}   (relative.h)
 //
 // The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
@@ -17,6 +18,7 @@
 // rows in its text or scripts. A rule may instead say "unmapped" with the reason.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +28,7 @@
 namespace benchsuite {
 
 struct UnstatedSetting {
-  std::string key;  ///< model.*, layout.* or stack.*
+  std::string key;  ///< model.*, layout.*, stack.* or cluster.* (its interconnect, in the rows' words)
   std::vector<Json> values;
   std::string why;
 };
@@ -69,6 +71,7 @@ struct SourceRules {
   std::vector<SourceRule> rules;
   std::vector<SetTarget> targets;
   std::vector<RelativeSet> relative;
+  std::map<std::string, std::string> interval_notes;  ///< by set
 
   /// The row's rule; nullptr when none fits.
   const SourceRule* rule_of(const PublishedRow& row) const;

@@ -1,7 +1,6 @@
 #include "suite/accuracy/steady_state.h"
 
 #include <algorithm>
-#include <map>
 
 #include "engine/device/eager_kernels.h"
 #include "engine/device/sim/priced_world.h"
@@ -30,7 +29,7 @@ struct Sample {
   double host = 0;
   double peak = 0, reserved = 0, saved = 0;
   int busiest = 0;
-  std::vector<LedgerEntry> ledger;
+  std::vector<StepPath> paths;
 };
 
 /// Of `depth` layers in a chunk that all of them hold alike; where the split is uneven, as much less in each.
@@ -71,30 +70,42 @@ Stages record_stages(const TrainConfig& config) {
   return stages;
 }
 
-void add_ledger(const Program& program, Sample& sample) {
-  std::map<std::tuple<std::uint32_t, Site, Phase>, std::size_t> known;
-  for (const Op& op : program.ops) {
-    if (is_communication(op.kind)) continue;
-    const auto [at, fresh] = known.try_emplace({op.shape, op.site, op.phase}, sample.ledger.size());
-    if (fresh) sample.ledger.push_back({program.shape_of(op), op.site, op.phase, 0});
-    sample.ledger[at->second].count += 1;
+/// A world on one machine, replayed.
+struct OnMachine {
+  OnMachine(const Stages& recorded, const TrainConfig& config, const HardwareProfile& hardware, const Placement& placement)
+      : costs(hardware, placement, host_of(config.stack, hardware)) {
+    std::string why_not;
+    std::optional<PricedWorld> made = price(recorded.world, source_of(costs), why_not);
+    if (!made) throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + why_not);
+    priced = std::move(*made);
+    replayed = replay(priced);
+  }
+  CostModel costs;
+  PricedWorld priced;
+  ReplayResult replayed;
+};
+
+void add_paths(const Stages& recorded, const TrainConfig& config, const OnMachine& base, const Placement& placement,
+               const SteadyStateOptions& options, Sample& sample) {
+  const PathFinder finder(recorded.world);
+  sample.paths.push_back(finder.find(base.priced, base.replayed, base.costs));
+  for (const HardwareProfile* other : options.also_on) {
+    const OnMachine machine(recorded, config, *other, placement);
+    sample.paths.push_back(finder.find(machine.priced, machine.replayed, machine.costs));
   }
 }
 
-Sample take(const TrainConfig& config, const Stages& recorded, const HardwareProfile& hardware, bool memory_only) {
+Sample take(const TrainConfig& config, const Stages& recorded, const HardwareProfile& hardware,
+            const SteadyStateOptions& options) {
   Sample sample;
   sample.peak = recorded.peak;
   sample.reserved = recorded.reserved;
   sample.saved = recorded.saved;
-  if (memory_only) return sample;
+  if (options.memory_only) return sample;
 
   const Placement placement = place(config.layout, hardware.gpus_per_node);
-  const CostModel costs(hardware, placement, host_of(config.stack, hardware));
-  const CostSource source = source_of(costs);
-  std::string why_not;
-  const std::optional<PricedWorld> priced = price(recorded.world, source, why_not);
-  if (!priced) throw Error(Error::Kind::config, "the ranks of a pipeline stage don't do the same: " + why_not);
-  const ReplayResult replayed = replay(*priced);
+  const OnMachine machine(recorded, config, hardware, placement);
+  const ReplayResult& replayed = machine.replayed;
   sample.step = static_cast<double>(replayed.step) * kSecondsPerPicosecond;
   for (std::size_t stage = 0; stage < recorded.programs.size(); ++stage) {
     Picoseconds compute = 0;
@@ -118,8 +129,8 @@ Sample take(const TrainConfig& config, const Stages& recorded, const HardwarePro
   }
   double launches = 0;
   for (const Op& op : program.ops) launches += launches_of(program.shapes[op.shape]);
-  sample.host = static_cast<double>(costs.host().per_op) * kSecondsPerPicosecond * launches;
-  add_ledger(program, sample);
+  sample.host = static_cast<double>(machine.costs.host().per_op) * kSecondsPerPicosecond * launches;
+  if (options.paths) add_paths(recorded, config, machine, placement, options, sample);
   return sample;
 }
 
@@ -129,15 +140,7 @@ double on_line(double a, double b, std::int64_t x0, std::int64_t x1, std::int64_
   return a + (b - a) * static_cast<double>(x - x0) / static_cast<double>(x1 - x0);
 }
 
-/// Whether two entries count the same thing. Scalars hold what depends on the number of micro-batches (the loss's mean).
-bool same_entry(const LedgerEntry& a, const LedgerEntry& b) {
-  OpShape shape = a.shape;
-  shape.scalars = b.shape.scalars;
-  return shape == b.shape && a.site == b.site && a.phase == b.phase;
-}
-
-/// The sample at `x`: every number continued. Ledgers are matched by what they count. An op whose size follows the depth
-/// (the optimizer's) stands in one of the two alone and keeps the count it has there.
+/// The sample at `x`: every number continued.
 Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::int64_t x1, std::int64_t x) {
   const auto line = [&](double a, double b) { return std::max(0.0, on_line(a, b, x0, x1, x)); };
   Sample result = high;
@@ -147,10 +150,8 @@ Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::in
   result.peak = line(low.peak, high.peak);
   result.reserved = line(low.reserved, high.reserved);
   result.saved = line(low.saved, high.saved);
-  for (LedgerEntry& entry : result.ledger) {
-    const auto before = std::find_if(low.ledger.begin(), low.ledger.end(),
-                                     [&](const LedgerEntry& other) { return same_entry(other, entry); });
-    if (before != low.ledger.end()) entry.count = line(before->count, entry.count);
+  for (std::size_t i = 0; i < result.paths.size(); ++i) {
+    result.paths[i] = continued(low.paths[i], high.paths[i], [&](double a, double b) { return on_line(a, b, x0, x1, x); });
   }
   return result;
 }
@@ -247,7 +248,7 @@ StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
     std::vector<Sample> by_count;
     for (const std::int64_t m : counts) {
       const Recorded& sampled = recorded(l, m);
-      by_count.push_back(take(sampled.config, sampled.stages, hardware, options.memory_only));
+      by_count.push_back(take(sampled.config, sampled.stages, hardware, options));
     }
     by_depth.push_back(by_count.size() == 1 ? by_count.front()
                                             : continued(by_count[0], by_count[1], counts[0], counts[1],
@@ -277,7 +278,7 @@ StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
   estimate.saved_gib = whole.saved / kGiB;
   estimate.fits = whole.reserved <= static_cast<double>(hardware.memory_bytes);
   estimate.host_s = whole.host;
-  estimate.ledger = whole.ledger;
+  estimate.paths = whole.paths;
   estimate.samples = "whole";
   if (depths.size() + counts.size() > 2) {
     const auto list = [](const std::vector<std::int64_t>& values, std::int64_t of) {

@@ -18,17 +18,10 @@
 
 #include "engine/device/sim/hardware.h"
 #include "engine/train/config.h"
+#include "suite/accuracy/step_path.h"
 #include "suite/results/run.h"
 
 namespace benchsuite {
-
-/// How often a step does one thing, on the stage that works most.
-struct LedgerEntry {
-  OpShape shape;
-  Site site{};
-  Phase phase{};
-  double count = 0;
-};
 
 struct StepEstimate {
   double iteration_s = 0;
@@ -39,7 +32,7 @@ struct StepEstimate {
   double saved_gib = 0;     ///< saved activations of the first stage at their peak (those that Korthikanti et al. count)
   bool fits = true;
   double host_s = 0;  ///< what the host needs to launch the busiest stage's ops one by one
-  std::vector<LedgerEntry> ledger;
+  std::vector<StepPath> paths;  ///< the longest chains, of the hardware and of each of SteadyStateOptions::also_on
   std::string samples;  ///< "l 3, 5 of 80; m 2, 3 of 128", "whole"
 };
 
@@ -50,6 +43,8 @@ std::string dominant_term(const StepEstimate& estimate);
 struct SteadyStateOptions {
   bool memory_only = false;  ///< no replay: times stay 0
   bool whole = false;        ///< never continue: for the test of the continuation
+  bool paths = false;        ///< tell the longest chains
+  std::vector<const HardwareProfile*> also_on;  ///< more machines whose longest chains to tell, with equal nodes
 };
 
 /// One configuration on several machines: what ranks do doesn't depend on the machine, and is recorded once.

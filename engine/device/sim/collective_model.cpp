@@ -11,6 +11,7 @@ namespace benchsuite {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kErrorOfCollectives = 3;  // cost_model.cpp has the others
 
 /// Bytes a rank's links must carry one way, by algorithm: a ring sends bytes * factor, the switch's reduction once.
 double wire_bytes(Collective op, double bytes, int ranks, bool in_switch) {
@@ -62,13 +63,24 @@ double start_up(const HardwareProfile& hardware, const CollectiveFit& fit, int r
   return fit.a_s + by_rank * (ranks - fit.ranks);
 }
 
+/// What a machine of an ensemble takes against the model: the tables' common factor, and this operation's own error.
+double time_factor(const HardwareProfile& hardware, Collective op, double bytes, const CollectiveSpan& span) {
+  const bool inside = span.nodes == 1;
+  const double common = inside ? hardware.intra_node_time_factor : hardware.inter_node_time_factor;
+  if (!hardware.error_draw) return common;
+  return common * drawn_factor(inside ? hardware.intra_node_error : hardware.inter_node_error, *hardware.error_draw,
+                               {kErrorOfCollectives, static_cast<std::int64_t>(op), std::llround(bytes), span.ranks,
+                                span.nodes, span.most_ranks});
+}
+
 CollectiveTime inside_node(const HardwareProfile& hardware, Collective op, double bytes, int ranks) {
   const CollectiveFit& fit = nearest_fit(hardware, op, ranks);
   const bool in_switch = fit.algorithm == "nvls";
   CollectiveTime time;
   time.algorithm = in_switch ? "nvls" : op == Collective::send ? "send" : "ring";
-  const double first = start_up(hardware, fit, ranks);
-  const double plain = first + bytes * busbw_factor(op, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes);
+  const double factor = time_factor(hardware, op, bytes, {ranks, 1, ranks, 1});
+  const double first = factor * start_up(hardware, fit, ranks);
+  const double plain = first + factor * (bytes * busbw_factor(op, ranks) / fit.busbw + fit.c_s * std::sqrt(bytes));
   const auto ramp = hardware.collective_ramps.find(fit.op);
   const double slowdown =
       ramp == hardware.collective_ramps.end() ? 1 : std::exp(ramp->second.at(std::max(bytes, 1.0), ranks));
@@ -122,6 +134,9 @@ CollectiveTime across_nodes(const HardwareProfile& hardware, Collective op, doub
     latency = fixed;
     wire = seconds;
   }
+  const double factor = time_factor(hardware, op, bytes, span);
+  time.seconds = std::max(factor * time.seconds, wire);
+  latency *= factor;
   // A low-latency protocol moves few bytes slowly: only the wire time at full rate is what sharing a link stretches.
   time.fixed = std::min(time.seconds, std::max(latency, time.seconds - wire));
   return time;
@@ -191,7 +206,7 @@ CollectiveTime collective_time(const HardwareProfile& hardware, Collective op, d
     if (op == Collective::send) {
       time.algorithm = "send";
       time.fixed = hardware.nic_latency_s;
-      time.seconds = time.fixed + bytes / hardware.nic_bandwidth;
+      time.seconds = time.fixed + hardware.send_wire_factor * bytes / hardware.nic_bandwidth;
     } else if (op == Collective::all_to_all) {
       time = all_to_all_across(hardware, bytes, span);
     } else {

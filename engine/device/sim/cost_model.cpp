@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 
 #include "engine/core/error.h"
 #include "engine/device/op_table.h"
@@ -16,6 +14,7 @@ namespace {
 constexpr double kTileOutputs = 128.0 * 128.0;  // the unit of GemmModel's waves
 constexpr double kFewestWaves = 0.25;           // fewer tiles than that take as long
 constexpr std::size_t kKnown = 1024;            // shapes remembered, a power of two
+constexpr std::int64_t kErrorOfProducts = 1, kErrorOfAttention = 2, kErrorOfOccupancy = 4;  // collective_model.cpp has 3
 
 /// The op whose measured bandwidth an op without one of its own goes by: the same streaming pattern. Else the op itself.
 OpKind family_of(OpKind kind) {
@@ -83,7 +82,7 @@ Collective collective_of(OpKind kind) {
 }  // namespace
 
 CostModel::CostModel(const HardwareProfile& hardware, const Placement& placement, HostCost host)
-    : hardware_(hardware), placement_(placement), host_(host), known_(kKnown) {
+    : hardware_(hardware), placement_(placement), host_(host) {
   if (placement.gpus_per_node != hardware.gpus_per_node) {
     throw Error(Error::Kind::config, "hardware " + hardware.name + " has " + std::to_string(hardware.gpus_per_node) +
                                          " GPUs a node, the placement " + std::to_string(placement.gpus_per_node));
@@ -131,6 +130,7 @@ double CostModel::peak(DType type) const {
 }
 
 const ComputeCost& CostModel::compute_cost(const OpShape& shape, Site site) const {
+  if (known_.empty()) known_.resize(kKnown);
   Known& known = known_[hash_of(shape, site)];
   if (!known.valid || known.site != site || !(known.shape == shape)) known = {shape, site, true, price(shape, site)};
   return known.cost;
@@ -201,6 +201,10 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
     math *= std::exp(surface_at(gemm, std::log2(products / unit), std::log2(k)));
   }
   if (cast) math /= gemm.fp8_over_bf16;
+  if (hardware_.error_draw) {
+    math *= drawn_factor(gemm.error, *hardware_.error_draw,
+                         {kErrorOfProducts, static_cast<std::int64_t>(shape.dtype), p.m, p.n, p.k, p.batch});
+  }
   if (rate == GemmRate::sustained) {
     math /= gemm.sustained_over_burst;
   } else if (math > 0) {
@@ -252,9 +256,25 @@ CostModel::Bound CostModel::flash_bound(const OpShape& shape) const {
   const double counted = std::max(blocks, fewest);
   const double slowdown = std::exp(occupancy.at(std::log2(counted))) *
                           std::pow(std::ceil(counted) / counted, hardware_.attention_wave_share) * counted / blocks;
-  const double math = std::max(work / rate * slowdown, at_peak);
+  const double math = std::max(work / rate * slowdown * attention_factor(shape, counted), at_peak);
   const double traffic = bytes_of(shape) / hardware_.memory_bandwidth;
   return {hardware_.attention_floor_s + std::max(math, traffic), traffic > math};
+}
+
+double CostModel::attention_factor(const OpShape& shape, double blocks) const {
+  const auto other = hardware_.other_attention.find(std::string(name_of(shape.attention)));
+  const bool usual = other == hardware_.other_attention.end();
+  double factor = usual ? hardware_.attention_time_factor : 1;
+  if (!hardware_.error_draw) return factor;
+  const auto [s, b, a, d, kv_heads, first_head] = shape.dims;
+  const auto own = hardware_.other_attention_error.find(std::string(name_of(shape.attention)));
+  const ModelError& error = usual || own == hardware_.other_attention_error.end() ? hardware_.attention_error : own->second;
+  const auto kind = static_cast<std::int64_t>(shape.kind), kernel = static_cast<std::int64_t>(shape.attention);
+  factor *= drawn_factor(error, *hardware_.error_draw, {kErrorOfAttention, kind, kernel, shape.causal ? 1 : 0, s, d});
+  if (const Curve& occupancy = hardware_.attention_occupancy; !occupancy.x.empty() && std::log2(blocks) < occupancy.x.back()) {
+    factor *= drawn_factor(hardware_.occupancy_error, *hardware_.error_draw, {kErrorOfOccupancy, kind, s, b, a, d});
+  }
+  return factor;
 }
 
 LinkId CostModel::link(int rank, int direction) const {
@@ -266,24 +286,37 @@ LinkId CostModel::link(int rank, int direction) const {
 
 int CostModel::link_count() const { return 2 * nodes_ * hardware_.nics_per_node; }
 
-TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const {
-  CHECK(is_communication(shape.kind)) << name_of(shape.kind) << " is no communication op";
-  const int ranks = static_cast<int>(group.ranks.size());
-  if (ranks <= 1 || hardware_.free_communication) return {};
+CollectiveSpan CostModel::span_of(const Group& group) const {
   std::map<int, int> ranks_on;
-  std::map<int, std::set<LinkId>> nics_on;
   for (const int rank : group.ranks) {
     CHECK(rank >= 0 && rank < placement_.world()) << "rank " << rank << " of a world of " << placement_.world();
-    const int node = placement_.node[static_cast<std::size_t>(rank)];
-    ++ranks_on[node];
-    if (hardware_.nics_per_node > 0) nics_on[node].insert(link(rank, 0));
+    ++ranks_on[placement_.node[static_cast<std::size_t>(rank)]];
   }
-  CollectiveSpan span{ranks, static_cast<int>(ranks_on.size()), 0, std::numeric_limits<int>::max()};
+  CollectiveSpan span{static_cast<int>(group.ranks.size()), static_cast<int>(ranks_on.size()), 0,
+                      std::numeric_limits<int>::max()};
   for (const auto& [node, count] : ranks_on) span.most_ranks = std::max(span.most_ranks, count);
-  for (const auto& [node, nics] : nics_on) span.fewest_nics = std::min(span.fewest_nics, static_cast<int>(nics.size()));
+  for (const auto& [node, nics] : nics_of(group)) span.fewest_nics = std::min(span.fewest_nics, static_cast<int>(nics.size()));
+  return span;
+}
 
+std::map<int, std::set<LinkId>> CostModel::nics_of(const Group& group) const {
+  std::map<int, std::set<LinkId>> nics_on;
+  if (hardware_.nics_per_node == 0) return nics_on;
+  for (const int rank : group.ranks) nics_on[placement_.node[static_cast<std::size_t>(rank)]].insert(link(rank, 0));
+  return nics_on;
+}
+
+CollectiveTime transfer_time(const HardwareProfile& hardware, const OpShape& shape, const CollectiveSpan& span) {
+  if (hardware.free_communication) return {};
   const double bytes = static_cast<double>(shape.dims[0]) * static_cast<double>(size_of(shape.dtype));
-  const CollectiveTime time = collective_time(hardware_, collective_of(shape.kind), bytes, span);
+  return collective_time(hardware, collective_of(shape.kind), bytes, span);
+}
+
+TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const {
+  CHECK(is_communication(shape.kind)) << name_of(shape.kind) << " is no communication op";
+  if (group.ranks.size() <= 1 || hardware_.free_communication) return {};
+  const CollectiveSpan span = span_of(group);
+  const CollectiveTime time = transfer_time(hardware_, shape, span);
   TransferCost cost;
   cost.duration = to_picoseconds(time.seconds);
   cost.latency = std::min(cost.duration, to_picoseconds(time.fixed));
@@ -296,10 +329,10 @@ TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const
   }
   if (span.nodes == 1) return cost;
   if (is_point_to_point(shape.kind)) {
-    CHECK(ranks == 2) << "a channel of " << ranks << " ranks";
+    CHECK(span.ranks == 2) << "a channel of " << span.ranks << " ranks";
     cost.links = {link(group.ranks[0], 0), link(group.ranks[1], 1)};
   } else {
-    for (const auto& [node, nics] : nics_on)
+    for (const auto& [node, nics] : nics_of(group))
       for (const LinkId egress : nics) cost.links.insert(cost.links.end(), {egress, egress + 1});
   }
   std::sort(cost.links.begin(), cost.links.end());

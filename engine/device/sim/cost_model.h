@@ -12,11 +12,15 @@
 // fused kernel for (OpShape::eager) is the sum of the framework's kernels, each with its floor and its operands' traffic,
 // streaming like an addition, but for softmax and for 16-bit kernels with an operand that repeats or isn't contiguous.
 // Communication: collective_model.h.
+// A machine of an ensemble (HardwareProfile::error_draw) takes for each shape a factor of its own besides, by how far the
+// products', the attention's and the collectives' model is from rows held back (model_error.h).
 // Bounds: never faster than flops at peak, nor than bytes at memory bandwidth; the model claims no reuse of data in L2.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "engine/core/letters.h"
@@ -56,10 +60,13 @@ struct TransferCost {
   std::vector<LinkId> links;     ///< node-crossing links it loads, sorted, each once; empty inside a node
 };
 
+/// What a communication op takes alone on the machine among ranks that sit so; nothing where communication is free.
+CollectiveTime transfer_time(const HardwareProfile& hardware, const OpShape& shape, const CollectiveSpan& span);
+
 /// Whether a kernel stands alone or in the middle of seconds of work under a power limit.
 enum class GemmRate : std::uint8_t { sustained, burst };
 
-/// Not for use by several threads at once: it remembers the shapes it has priced.
+/// Not for use by several threads at once, unless said otherwise: it remembers the shapes it has priced.
 class CostModel {
  public:
   /// The profile and placement must outlive the model. Throws when the placement's node size is not the profile's.
@@ -71,10 +78,14 @@ class CostModel {
 
   /// The same with what the op asks of the SMs and the memory.
   const ComputeCost& compute_cost(const OpShape& shape, Site site) const;
+  /// The same worked out anew: any number of threads may ask at once.
+  ComputeCost price(const OpShape& shape, Site site) const;
 
   /// Cost of a communication op among `group.ranks`. A group of one costs nothing. Throws Error (config) when the group
   /// spans nodes and the profile has no fabric.
   TransferCost transfer(const OpShape& shape, const Group& group) const;
+  /// Where the ranks of a group of several sit.
+  CollectiveSpan span_of(const Group& group) const;
 
   double gemm_seconds(const OpShape& shape, GemmRate rate) const;
 
@@ -96,14 +107,17 @@ class CostModel {
     ComputeCost cost;
   };
 
-  ComputeCost price(const OpShape& shape, Site site) const;
   double peak(DType type) const;
   Bound gemm_bound(const OpShape& shape, GemmRate rate) const;
   Bound flash_bound(const OpShape& shape) const;
   Bound memory_bound(OpKind kind, int kernels, double bytes) const;
   Bound eager_bound(const EagerKernels& kernels) const;
+  /// Of a machine of an ensemble, and of tables that were not chosen; `blocks` a SM.
+  double attention_factor(const OpShape& shape, double blocks) const;
   double flash_rate(FusedAttention kernel, std::int64_t seq, std::int64_t head_dim, bool causal, bool backward) const;
   LinkId link(int rank, int direction) const;
+  /// NICs that the ranks of a group reach, by node.
+  std::map<int, std::set<LinkId>> nics_of(const Group& group) const;
 
   const HardwareProfile& hardware_;
   const Placement& placement_;

@@ -49,6 +49,7 @@ class ProfileReader : ProvenanceReader {
     });
     read_free_sites(top, p);
     top.optional("free_communication", p.free_communication);
+    read_errors(p);
     if (!p.free_communication && !top.has("nvlink"))
       top.problem("nvlink", "missing", "add \"nvlink\", or set \"free_communication\": true");
     top.finish();
@@ -57,6 +58,31 @@ class ProfileReader : ProvenanceReader {
   }
 
  private:
+  /// Sections are looked at for errors only: what is wrong with them is told elsewhere.
+  void read_errors(HardwareProfile& p) const {
+    const auto section_at = [](const Json& parent, const char* key) {
+      const auto found = parent.is_object() ? parent.find(key) : parent.end();
+      return found != parent.end() && found->is_object() ? *found : Json::object();
+    };
+    const Json attention = section_at(json_, "attention");
+    p.gemm.error = model_error(section_at(json_, "gemm"));
+    p.attention_error = model_error(attention);
+    p.occupancy_error = model_error(section_at(attention, "occupancy"));
+    p.intra_node_error = model_error(section_at(json_, "nvlink"));
+    p.inter_node_error = model_error(section_at(section_at(json_, "fabric"), "ring"));
+    if (const auto others = attention.find("other_kernels"); others != attention.end() && others->is_array()) {
+      for (const Json& other : *others) {
+        if (other.is_object() && other.contains("kernel") && other["kernel"].is_string()) {
+          p.other_attention_error[other["kernel"].get<std::string>()] = model_error(other);
+        }
+      }
+    }
+  }
+
+  void read_time_factor(ObjectReader& section, const char* key, double& factor) {
+    if (section.has(key)) factor = quantity(section, key, "ratio of time", 1, Range::positive);
+  }
+
   void read_gemm(ObjectReader& gemm, GemmModel& model) {
     if (gemm.has("source")) provenance(gemm);
     model.floor_s = quantity(gemm, "floor", "us", kMicro, Range::not_negative);
@@ -129,6 +155,7 @@ class ProfileReader : ProvenanceReader {
       attention.problem("unit", "the unit must be \"TFLOP/s\"", "convert the rates to that unit");
     provenance(attention);
     p.attention_floor_s = quantity(attention, "floor", "us", kMicro, Range::not_negative);
+    read_time_factor(attention, "time_factor", p.attention_time_factor);
     p.attention = read_rates(attention);
     if (attention.has("other_kernels")) {
       section_of_list(attention, "other_kernels", [&](ObjectReader& other) {
@@ -167,6 +194,7 @@ class ProfileReader : ProvenanceReader {
     std::string tier;
     nvlink.optional("tier", tier);
     p.nvlink_bandwidth = quantity(nvlink, "bandwidth", "GB/s", kGiga, Range::positive);
+    read_time_factor(nvlink, "time_factor", p.intra_node_time_factor);
     p.collective_sm_permille =
         static_cast<int>(std::lround(1000 * quantity(nvlink, "sm_share", "share of SMs", 1, Range::share_or_zero)));
     section_of_list(nvlink, "collectives", [&](ObjectReader& entry) {
@@ -210,6 +238,8 @@ class ProfileReader : ProvenanceReader {
       fabric.problem("nics_per_node", "more NICs than GPUs in a node", "give at most one NIC per GPU");
     p.nic_bandwidth = quantity(fabric, "nic_bandwidth", "GB/s", kGiga, Range::positive);
     p.nic_latency_s = quantity(fabric, "send_latency", "us", kMicro, Range::not_negative);
+    read_time_factor(fabric, "send_wire_factor", p.send_wire_factor);
+    read_time_factor(fabric, "time_factor", p.inter_node_time_factor);
     p.inter_node_sm_permille =
         static_cast<int>(std::lround(1000 * quantity(fabric, "sm_share", "share of SMs", 1, Range::share_or_zero)));
     section(fabric, "ring", true, [&](ObjectReader& ring) {

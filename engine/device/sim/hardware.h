@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/core/dtype.h"
 #include "engine/core/json_reader.h"
+#include "engine/device/sim/model_error.h"
 #include "engine/program/op.h"
 
 namespace benchsuite {
@@ -50,6 +52,7 @@ struct GemmModel {
   double accumulate_exposed = 0;      ///< share of the extra traffic of an fp32 accumulation that the kernel does not hide
   double fp8_over_bf16 = 0;           ///< speed of an 8-bit product against a 16-bit one; 0: from the peaks
   double fp8_cast_share = 1;          ///< share of the memory bandwidth at which its operands are cast (and amax taken)
+  ModelError error;
 };
 
 /// Fused attention of one head size and masking: rate(s) = rate / (1 + (ramp / s)^power), FLOP/s, counted 4 b a s^2 d
@@ -131,6 +134,16 @@ struct HardwareProfile {
   double host_library_s = 0;        ///< host time per kernel that a library launches in a loop of its own
   std::vector<Site> free_sites;     ///< cost nothing (ideal only)
   bool free_communication = false;  ///< ideal only
+
+  // What tables that were not chosen say against the models above, as a factor on their time: 1 in a profile, drawn from its
+  // range in an ensemble.
+  double attention_time_factor = 1;    ///< of attention_kernel
+  double intra_node_time_factor = 1;   ///< collectives
+  double inter_node_time_factor = 1;   ///< collectives
+  double send_wire_factor = 1;         ///< on the wire time of a send between nodes
+  ModelError attention_error, occupancy_error, intra_node_error, inter_node_error;
+  std::map<std::string, ModelError> other_attention_error;  ///< by name of FusedAttention
+  std::optional<ErrorDraw> error_draw;  ///< a machine of an ensemble: every shape errs as its model does. None in a profile
   Json raw;                         ///< the whole profile, resolved: sources, ranges, fit errors
 };
 

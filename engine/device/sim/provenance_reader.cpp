@@ -103,10 +103,12 @@ void ProvenanceReader::provenance(ObjectReader& reader) {
   if (status == "proxy" && reason.empty())
     reader.problem("reason", "a proxy needs a reason", "say what stands in for what");
   section(reader, "fit_error", false, read_errors);
-  section(reader, "held_back", false, [&](ObjectReader& held) {
-    whole(held, "rows");
-    read_errors(held);
-  });
+  for (const char* key : {"held_back", "other_machines"}) {
+    section(reader, key, false, [&](ObjectReader& held) {
+      whole(held, "rows");
+      read_errors(held);
+    });
+  }
   if (!reader.has("spread")) return;
   section_of_list(reader, "spread", [&](ObjectReader& other) {
     std::string name;
@@ -118,12 +120,26 @@ void ProvenanceReader::provenance(ObjectReader& reader) {
   });
 }
 
+ModelError ProvenanceReader::model_error(const Json& section) {
+  for (const char* key : {"other_machines", "held_back", "fit_error"}) {
+    const auto found = section.find(key);
+    if (found == section.end() || !found->is_object()) continue;
+    const auto number = [&](const char* name) {
+      const auto value = found->find(name);
+      return value != found->end() && value->is_number() ? value->get<double>() : 0.0;
+    };
+    return {number("median"), number("p90")};
+  }
+  return {};
+}
+
 double ProvenanceReader::quantity(ObjectReader& parent, const char* key, const char* unit, double scale, Range range) {
   double value = 0;
   section(parent, key, true, [&](ObjectReader& reader) {
     const std::size_t before = problems_.size();
     reader.required("value", value);
-    if (problems_.size() == before && !inside(range, value))
+    const bool stated = problems_.size() == before;
+    if (stated && !inside(range, value))
       reader.problem("value", std::string("must be ") + words(range), "correct the value");
     std::string given;
     reader.required("unit", given);
@@ -132,6 +148,7 @@ double ProvenanceReader::quantity(ObjectReader& parent, const char* key, const c
     provenance(reader);
     if (!reader.has("range")) return;
     const std::vector<double> ends = numbers(reader, "range");
+    if (!stated) return;
     if (ends.size() != 2 || ends[0] > value || ends[1] < value || !inside(range, ends[0]) || !inside(range, ends[1]))
       reader.problem("range", "must be [low, high] around the value", "give the spread of the sources");
   });

@@ -25,8 +25,12 @@ class ProvenanceReader {
   void read_sources(ObjectReader& top);
 
   /// Where a value comes from: "source" (keys of the top-level map, comma separated), how many rows are behind it, its
-  /// fit error, the error on rows held back from the fit, other sources beside it, and whether it stands in for another.
+  /// fit error, the error on rows held back from the fit and on machines that were not fitted, other sources beside it, and whether it stands in for another.
   void provenance(ObjectReader& reader);
+
+  /// The error of the model that `section` describes, shape by shape: on machines that were not fitted, else on the rows held back,
+  /// else on those fitted, else none.
+  static ModelError model_error(const Json& section);
 
   /// {"value", "unit", provenance, "range": [low, high] for an ensemble}, times `scale`.
   double quantity(ObjectReader& parent, const char* key, const char* unit, double scale, Range range);

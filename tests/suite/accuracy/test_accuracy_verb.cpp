@@ -124,5 +124,20 @@ TEST(AccuracyVerb, ExitCodes) {
   EXPECT_NE(missing.err.find("missing.json"), std::string::npos);
 }
 
+TEST(AccuracyVerb, IntervalsAreTheSameOnAnyNumberOfThreads) {
+  const TemporaryFolder folder;
+  const auto rows_on = [&](const char* jobs, const char* seed) {
+    const Finished run = accuracy(folder, {"--source", "Korthikanti Table 5", "--ensemble", "6", "--seed", seed, "--jobs", jobs,
+                                           "--json", "-"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return parse_json(run.out, "output")["rows"];
+  };
+  const Json one = rows_on("1", "3");
+  ASSERT_EQ(one.size(), 8u);
+  for (const Json& row : one) EXPECT_LT(row["interval"][0].get<double>(), row["interval"][1].get<double>()) << row["id"];
+  EXPECT_EQ(rows_on("3", "3"), one);
+  EXPECT_NE(rows_on("3", "4"), one);
+}
+
 }  // namespace
 }  // namespace benchsuite

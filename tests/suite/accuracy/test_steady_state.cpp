@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "suite/accuracy/ensemble.h"
 #include "suite/cases/data_root.h"
 #include "suite/measure/simulate.h"
 
@@ -36,11 +35,20 @@ TrainConfig gpt(const Machine& machine, const char* stack, std::int64_t layers) 
   return config;
 }
 
+/// Seconds of matrix products and of launches on the longest chain.
+double products_on(const StepPath& path) {
+  double seconds = path.launch_s;
+  for (const PathEntry& entry : path.entries) {
+    if (entry.shape.kind <= OpKind::attention_context_backward_v) seconds += entry.seconds;
+  }
+  return seconds;
+}
+
 /// What continuing costs: the difference between a continued and a whole step, in percent.
 void expect_continued_equals_whole(const TrainConfig& config, const HardwareProfile& hardware, double percent) {
   ASSERT_TRUE(validate(config, "", Wanted::times).empty()) << to_string(validate(config, "", Wanted::times).front());
-  const StepEstimate whole = estimate_step(config, hardware, {.whole = true});
-  const StepEstimate continued = estimate_step(config, hardware);
+  const StepEstimate whole = estimate_step(config, hardware, {.whole = true, .paths = true});
+  const StepEstimate continued = estimate_step(config, hardware, {.paths = true});
   EXPECT_EQ(whole.samples, "whole");
   EXPECT_NE(continued.samples, "whole");
   EXPECT_NEAR(continued.iteration_s / whole.iteration_s, 1, percent / 100) << continued.samples;
@@ -49,10 +57,11 @@ void expect_continued_equals_whole(const TrainConfig& config, const HardwareProf
   for (const double seconds : continued.seconds) sum += seconds;
   EXPECT_NEAR(sum, continued.iteration_s, 1e-6 * continued.iteration_s);
   EXPECT_EQ(continued.fits, whole.fits);
-  double ops = 0, all = 0;
-  for (const LedgerEntry& entry : continued.ledger) ops += entry.count;
-  for (const LedgerEntry& entry : whole.ledger) all += entry.count;
-  EXPECT_NEAR(ops, all, 0.5);
+  for (const StepEstimate* estimate : {&whole, &continued}) {
+    ASSERT_EQ(estimate->paths.size(), 1u);
+    EXPECT_NEAR(estimate->paths[0].seconds() / estimate->iteration_s, 1, 1e-9) << estimate->samples;
+  }
+  EXPECT_NEAR(products_on(continued.paths[0]) / products_on(whole.paths[0]), 1, 0.02) << continued.samples;
 }
 
 TEST(SteadyState, PipelineOfManyMicroBatches) {
@@ -130,51 +139,9 @@ TEST(SteadyState, OneRecordingServesEveryMachine) {
     EXPECT_EQ(together.peak_gib, alone.peak_gib);
     EXPECT_EQ(together.reserved_gib, alone.reserved_gib);
     EXPECT_EQ(together.saved_gib, alone.saved_gib);
-    EXPECT_EQ(together.ledger.size(), alone.ledger.size());
+    EXPECT_EQ(together.paths.size(), alone.paths.size());
   }
   EXPECT_EQ(samples.size(), 2u) << "one machine needs the whole depth";
-}
-
-TEST(Ensemble, DrawsLieInTheirRangesAndRepeat) {
-  const Machine machine;
-  const auto constants = ranged_constants(machine.a100);
-  ASSERT_GE(constants.size(), 5u);
-  const auto one = drawn_profile(machine.a100, 7, 3), again = drawn_profile(machine.a100, 7, 3);
-  EXPECT_EQ(one->gemm.efficiency, again->gemm.efficiency);
-  EXPECT_EQ(one->host_eager_s, again->host_eager_s);
-  double low = 1e9, high = 0;
-  for (int draw = 0; draw < 200; ++draw) {
-    const double value = drawn_profile(machine.a100, 7, draw)->gemm.accumulate_exposed;
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  EXPECT_GE(low, 0);
-  EXPECT_LE(high, 1);
-  EXPECT_LT(low, 0.05);
-  EXPECT_GT(high, 0.95);
-  EXPECT_NE(uniform_by(7, 3, "a"), uniform_by(8, 3, "a"));
-  EXPECT_NE(uniform_by(7, 3, "a"), uniform_by(7, 4, "a"));
-}
-
-TEST(Ensemble, RepricedStepIsNearTheReplayOnTheDrawnMachine) {
-  const Machine machine;
-  TrainConfig config = gpt(machine, "megatron-2022", 8);
-  config.model.hidden = 6144;
-  config.model.ffn_hidden = 4 * 6144;
-  config.model.heads = config.model.kv_heads = 48;
-  config.layout.tp = 8;
-  config.layout.pp = 4;
-  config.layout.sequence_parallel = true;
-  config.layout.micro_batch = 2;
-  config.layout.global_batch = 32;
-  const StepEstimate base = estimate_step(config, machine.a100);
-  for (int draw = 0; draw < 6; ++draw) {
-    const auto drawn = drawn_profile(machine.a100, 1, draw);
-    const double repriced = Repricer(base, config, machine.a100).step(*drawn);
-    const double replayed = estimate_step(config, *drawn).iteration_s;
-    // What the ledger leaves out: contention, and waits that shift with the ops.
-    EXPECT_NEAR(repriced / replayed, 1, 0.025) << "draw " << draw;
-  }
 }
 
 }  // namespace
