@@ -91,6 +91,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.choice("fused_attention", stack.fused_attention,
                 {{"usual", FusedAttention::usual},
                  {"flash-attention-1", FusedAttention::flash_1},
+                 {"flash-attention-2", FusedAttention::flash_2},
                  {"flash-attention-triton", FusedAttention::triton}});
   reader.choice("gradient_dtype", stack.gradient_dtype, {{"fp32", DType::fp32}, {"bf16", DType::bf16}}, true);
   reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);

@@ -135,7 +135,8 @@ std::string_view name_of(GroupKind kind) {
 }
 
 std::string_view name_of(FusedAttention kernel) {
-  constexpr std::string_view names[kFusedAttentions] = {"usual", "flash-attention-1", "flash-attention-triton"};
+  constexpr std::string_view names[kFusedAttentions] = {"usual", "flash-attention-1", "flash-attention-2",
+                                                        "flash-attention-triton"};
   return names[static_cast<std::size_t>(kernel)];
 }
 

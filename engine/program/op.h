@@ -63,8 +63,8 @@ inline constexpr int kStreams = 10;
 enum class Reduction : std::uint8_t { none, sum, max };
 
 /// Which generation of fused attention runs: the GPU's usual one, or one that a software names.
-enum class FusedAttention : std::uint8_t { usual, flash_1, triton };
-inline constexpr int kFusedAttentions = 3;
+enum class FusedAttention : std::uint8_t { usual, flash_1, flash_2, triton };
+inline constexpr int kFusedAttentions = 4;
 std::string_view name_of(FusedAttention kernel);
 
 /// Everything that decides what an op computes and what it costs, apart from where its operands lie.

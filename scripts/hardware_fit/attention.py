@@ -180,12 +180,11 @@ def others(table, sources, rates, gpu):
     return out
 
 
-def other_kernels(table, ratio):
-    """Kernels of the same figure that software of other years ran: FlashAttention 1, and its Triton version."""
+def other_kernels(table, source, kernels, ratio):
+    """Kernels of a figure that software of other years ran, or names."""
     out = []
-    for kernel, implementation in (("flash-attention-1", "FlashAttention-1"),
-                                   ("flash-attention-triton", "FlashAttention-triton")):
-        rates, report = from_figure(*split_passes(figure(table, "fa2-fig-a100", implementation), ratio))
+    for kernel, implementation in kernels:
+        rates, report = from_figure(*split_passes(figure(table, source, implementation), ratio))
         out.append({"kernel": kernel, "source": "fa2-figure, fa3-figure", "status": "proxy",
                     "reason": "the figure gives forward and backward together; split by FlashAttention-2's ratio on H100",
                     **report, "rates": rates})
@@ -201,7 +200,9 @@ def attention_block(table, name, gpu):
         return section("FlashAttention-2", "fa2-figure, fa3-figure", report, rates, filled,
                        "the figure gives forward and backward together; split by the ratio of the same kernel on H100",
                        spread=others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu),
-                       other_kernels=other_kernels(table, ratio))
+                       other_kernels=other_kernels(table, "fa2-fig-a100", (
+                           ("flash-attention-1", "FlashAttention-1"), ("flash-attention-2", "FlashAttention-2"),
+                           ("flash-attention-triton", "FlashAttention-triton")), ratio))
     if name in ("H100", "H200"):
         forward = figure(table, "fa3-fig-h100-fwd", "cuDNN")
         backward = {(d, c, s): v * ratio[min(d, 128), c, s] for (d, c, s), v in forward.items()}
@@ -212,7 +213,9 @@ def attention_block(table, name, gpu):
             reason = "no figure of this GPU: H100's, which has the same SMs and clocks; " + reason
         beside_it = ("aic-h100-trtllm", "aic-h100-vllm") if name == "H100" else ("aic-h200-vllm",)
         return section("cuDNN fused attention", "fa3-figure, fa2-figure", report, rates, filled, reason,
-                       spread=others(table, beside_it, rates, gpu))
+                       spread=others(table, beside_it, rates, gpu),
+                       other_kernels=other_kernels(table, "fa2-fig-h100", (
+                           ("flash-attention-1", "FlashAttention-1"), ("flash-attention-2", "FlashAttention-2")), ratio))
     if name == "V100":
         forward, backward = split_passes(figure(table, "fa2-fig-a100", "xformers"), ratio)
         share = 125.0 / 312.0

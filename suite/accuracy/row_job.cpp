@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/core/parallel.h"
+#include "engine/device/sim/cost_model.h"
 #include "engine/model/flops.h"
 
 namespace benchsuite {
@@ -150,6 +151,10 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
     result.mapped = false;
     result.reason = estimated->refused;
     return result;
+  }
+  if (mapped.config.layout.attention == AttentionKernel::flash) {
+    const std::string stand_in = attention_stand_in(*hardware, mapped.config.stack.fused_attention);
+    if (!stand_in.empty()) result.assumptions.push_back(stand_in);
   }
   const Published& published = result.published;
   Prediction& predicted = result.predicted.emplace();

@@ -12,7 +12,7 @@ std::string apply_kernels(const Json& attention_kernel, const Json& rmsnorm_kern
   } else if (word.empty() || says("unfused")) {
     return "";
   } else if (says("flash2")) {
-    stack.fused_attention = FusedAttention::usual;
+    stack.fused_attention = FusedAttention::flash_2;
   } else if (says("flash1")) {
     stack.fused_attention = FusedAttention::flash_1;
   } else if (says("triton")) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "engine/device/sim/cost_model.h"
 #include "engine/parallel/rank_grid.h"
 #include "suite/cases/stable_hash.h"
 
@@ -287,6 +288,11 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
     refuse_equal(result, problems);
   } else {
     merge_equal(result.variants, result.notes);
+  }
+  for (const ResolvedVariant& variant : result.variants) {
+    if (variant.config.layout.attention != AttentionKernel::flash || !variant.hardware) continue;
+    const std::string stand_in = attention_stand_in(*variant.hardware, variant.config.stack.fused_attention);
+    if (!stand_in.empty()) result.notes.push_back(variant.id + ": " + stand_in);
   }
   Json hashes = Json::object();
   Json variants = Json::array();

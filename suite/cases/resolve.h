@@ -29,7 +29,7 @@ struct ResolvedCase {
   CaseFile source;
   std::string method_note;  ///< Markdown of the file beside the case, may be empty
   std::vector<ResolvedVariant> variants;
-  std::vector<std::string> notes;  ///< what --set made of the variants, for people
+  std::vector<std::string> notes;  ///< what --set made of the variants and what stands in for missing rates, for people
   std::string hash;  ///< of all variants; titles, tags and references don't enter
   Json resolved;     ///< what resolved_case.json holds
 };

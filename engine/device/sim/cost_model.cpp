@@ -339,6 +339,12 @@ TransferCost CostModel::transfer(const OpShape& shape, const Group& group) const
   return cost;
 }
 
+std::string attention_stand_in(const HardwareProfile& hardware, FusedAttention kernel) {
+  const std::string name(name_of(kernel));
+  if (kernel == FusedAttention::usual || hardware.attention.empty() || hardware.other_attention.contains(name)) return "";
+  return hardware.name + " has no rates of " + name + ": " + hardware.attention_kernel + " stands in";
+}
+
 HostCost host_cost(const HardwareProfile& hardware, LaunchMode mode, double step_fixed_s) {
   return {.per_op = to_picoseconds(mode == LaunchMode::graph ? hardware.host_graph_s : hardware.host_eager_s),
           .first = to_picoseconds(step_fixed_s),

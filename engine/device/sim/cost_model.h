@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "engine/core/letters.h"
@@ -130,6 +131,9 @@ class CostModel {
   std::array<std::array<std::vector<AttentionRate>, 2>, kFusedAttentions> attention_;
   mutable std::vector<Known> known_;                     ///< by hash of the shape; a later one replaces an earlier one
 };
+
+/// In words, which rates stand in for a named fused attention kernel that the profile has none of; "" where it has them.
+std::string attention_stand_in(const HardwareProfile& hardware, FusedAttention kernel);
 
 /// How a software launches: each op by itself, running ahead of the device or waiting for each, or whole steps as a graph.
 enum class LaunchMode : std::uint8_t { eager, blocking, graph };

@@ -161,7 +161,10 @@ class ProfileReader : ProvenanceReader {
       section_of_list(attention, "other_kernels", [&](ObjectReader& other) {
         FusedAttention kernel{};
         other.choice("kernel", kernel,
-                     {{"flash-attention-1", FusedAttention::flash_1}, {"flash-attention-triton", FusedAttention::triton}}, true);
+                     {{"flash-attention-1", FusedAttention::flash_1},
+                      {"flash-attention-2", FusedAttention::flash_2},
+                      {"flash-attention-triton", FusedAttention::triton}},
+                     true);
         provenance(other);
         p.other_attention[std::string(name_of(kernel))] = read_rates(other);
       });

@@ -72,7 +72,7 @@ TEST_F(MapRow, KernelsOfARowAreTheStacks) {
   EXPECT_EQ(map().config.stack.fused_attention, FusedAttention::flash_1);
   EXPECT_FALSE(map().config.stack.fused_norm);
   row_["layout"].update({{"attention_kernel", "flash2"}, {"rmsnorm_kernel", true}});
-  EXPECT_EQ(map().config.stack.fused_attention, FusedAttention::usual);
+  EXPECT_EQ(map().config.stack.fused_attention, FusedAttention::flash_2);
   EXPECT_TRUE(map().config.stack.fused_norm);
   row_["layout"]["attention_kernel"] = "quick";
   EXPECT_THAT(map().assumptions, ::testing::Contains(HasSubstr("\"quick\" is none that a profile has rates of")));

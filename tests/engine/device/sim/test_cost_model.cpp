@@ -322,6 +322,19 @@ TEST(Host, GraphsLaunchAtOnceAndEagerOpsAtTheHostsPace) {
   EXPECT_EQ(host_cost(p, LaunchMode::graph, 0).per_op, 0);
 }
 
+TEST(Attention, WhatStandsInForANamedKernelIsSaid) {
+  HardwareProfile p = tiny();
+  p.attention.emplace_back();
+  p.attention_kernel = "cuDNN fused attention";
+  p.other_attention["flash-attention-2"].emplace_back();
+  EXPECT_EQ(attention_stand_in(p, FusedAttention::usual), "");
+  EXPECT_EQ(attention_stand_in(p, FusedAttention::flash_2), "");
+  EXPECT_EQ(attention_stand_in(p, FusedAttention::triton),
+            p.name + " has no rates of flash-attention-triton: cuDNN fused attention stands in");
+  p.attention.clear();  // `ideal`: every fused kernel runs at peak
+  EXPECT_EQ(attention_stand_in(p, FusedAttention::triton), "");
+}
+
 // 1,000 pieces of 1 KB: device floors of 2 us each, unless the host's loop launches them 10 us apart.
 TEST_F(TinyModel, PiecesFollowEachOtherNoFasterThanTheHostLaunchesThem) {
   const OpShape pieces = shape_of(OpKind::cast, {500'000, 1000});
