@@ -27,7 +27,7 @@ std::string score_half_width(const Score& score) {
 std::string intervals_in_words(const AccuracyReport& report) {
   std::string text = fmt::format(
       "An interval is the central {:.0f} % of a row's draws, for every set alike: {} draws, seed {}, of the constants' published "
-      "ranges, of each operator model's error on rows held back from its fit{}.",
+      "ranges, of each operator model's error on rows that it was not fitted to{}.",
       100 * (1 - 2 * kIntervalTail), report.draws, report.seed,
       report.unstated_drawn ? ", and of the documented alternatives of settings that the source leaves unstated" : "");
   if (report.all.interval_coverage) {

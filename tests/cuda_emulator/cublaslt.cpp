@@ -47,6 +47,7 @@ struct MatrixLayout {
 
 struct MatmulPreference {
   std::size_t workspace = 0;
+  std::uint32_t alignment = 256;
 };
 
 namespace {
@@ -222,8 +223,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
                                                     std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return set(preference->workspace, value, bytes);
+  // One for all four matrices: the least that is set, of what starts at 256 as in the library.
   std::uint32_t alignment = 0;
-  return set(alignment, value, bytes);
+  const cublasStatus_t status = set(alignment, value, bytes);
+  if (status == CUBLAS_STATUS_SUCCESS) preference->alignment = std::min(preference->alignment, alignment);
+  return status;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
   delete preference;
@@ -246,6 +250,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     result.algo.data[0] = checksum(*description, *a, *b, *d);
     result.algo.data[1] = static_cast<std::uint64_t>(i);
     result.algo.data[2] = result.workspaceSize;
+    result.algo.data[3] = preference->alignment;
     ++*found;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -266,6 +271,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     if (algo->data[0] != checksum(*description, *a_layout, *b_layout, *d_layout)) return CUBLAS_STATUS_INVALID_VALUE;
     if (algo->data[1] == 3) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algo->data[2] > workspace_bytes) return CUBLAS_STATUS_INVALID_VALUE;
+    for (const void* matrix : {a, b, c, static_cast<const void*>(d)}) {
+      if (reinterpret_cast<std::uintptr_t>(matrix) % algo->data[3] != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    }
   }
   const std::size_t scratch = algo ? algo->data[2] : 0;
   if (scratch > 0 && !on_device(workspace, scratch)) return CUBLAS_STATUS_INVALID_VALUE;

@@ -235,6 +235,11 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  // A fault on purpose: out of memory is a failure, any other error the answer that this is not supported.
+  if (const cudaError_t fault = Machine::get().injected("cudnnBackendFinalize"); fault != cudaSuccess) {
+    return refused(fault == cudaErrorMemoryAllocation ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_NOT_SUPPORTED,
+                   "cudnnBackendFinalize fails");
+  }
   Content& content = *static_cast<CudnnDescriptor*>(descriptor)->content;
   for (const Rule& rule : kRules) {
     if (rule.descriptor == content.type && rule.required && !content.has(rule.name)) {

@@ -4,7 +4,6 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
-#include <set>
 
 #include "engine/core/error.h"
 
@@ -115,9 +114,9 @@ KernelCall CudaRank::call_of(OpId id) const {
 }
 
 void CudaRank::prepare_products() {
-  std::set<std::uint32_t> seen;
+  // Ops of one shape may lie at other alignments: who has been seen is the products' own business.
   for (OpId id = 0; id < program_.ops.size(); ++id) {
-    if (is_communication(program_.ops[id].kind) || !seen.insert(program_.ops[id].shape).second) continue;
+    if (is_communication(program_.ops[id].kind)) continue;
     try {
       compute_.prepare(call_of(id));
     } catch (const Error& error) {

@@ -63,6 +63,19 @@ GemmShape dense_gemm(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_
   return shape;
 }
 
+namespace {
+
+/// Views inside packed tensors start at any element; whole tensors at multiples of 256 bytes.
+std::uint32_t alignment_of(const GemmCall& call) {
+  std::uint32_t alignment = 256;
+  for (const void* address : {call.a, call.b, static_cast<const void*>(call.c)}) {
+    while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
+  }
+  return alignment;
+}
+
+}  // namespace
+
 struct Gemm::Plan {
   explicit Plan(const GemmShape& s)
       : a(s.in, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda, s.batch, s.stride_a),
@@ -98,16 +111,17 @@ Gemm::Gemm(GemmAlgorithms& algorithms) : shared_(algorithms) { CUBLAS_CHECK(cubl
 Gemm::~Gemm() { cublasLtDestroy(handle_); }
 
 void Gemm::prepare(const GemmCall& call, std::span<std::byte> workspace, cudaStream_t stream) {
-  std::unique_ptr<Plan>& plan = plans_[call.shape];
+  const GemmKey key{call.shape, alignment_of(call)};
+  std::unique_ptr<Plan>& plan = plans_[key];
   if (plan) return;
   auto fresh = std::make_unique<Plan>(call.shape);
   const std::lock_guard lock(shared_.mutex);
-  const auto known = shared_.algorithms.find(call.shape);
+  const auto known = shared_.algorithms.find(key);
   if (known != shared_.algorithms.end()) {
     fresh->algo = known->second;
   } else {
     fresh->algo = search(*fresh, call, workspace, stream);
-    shared_.algorithms.emplace(call.shape, fresh->algo);
+    shared_.algorithms.emplace(key, fresh->algo);
     ++shared_.searches;
   }
   plan = std::move(fresh);
@@ -120,11 +134,7 @@ cublasLtMatmulAlgo_t Gemm::search(Plan& plan, const GemmCall& call, std::span<st
       preference, cublasLtMatmulPreferenceDestroy);
   const std::size_t bytes = workspace.size();
   CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
-  // Views inside packed tensors start at any element; whole tensors at multiples of 256 bytes.
-  std::uint32_t alignment = 256;
-  for (const void* address : {call.a, call.b, static_cast<const void*>(call.c)}) {
-    while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
-  }
+  const std::uint32_t alignment = alignment_of(call);
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     CUBLAS_CHECK(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment));
@@ -170,7 +180,7 @@ cublasStatus_t Gemm::launch(Plan& plan, const GemmCall& call, const cublasLtMatm
 }
 
 void Gemm::run(const GemmCall& call, std::span<std::byte> workspace, cudaStream_t stream) {
-  const auto plan = plans_.find(call.shape);
+  const auto plan = plans_.find({call.shape, alignment_of(call)});
   CHECK(plan != plans_.end()) << "a product of a shape that was not prepared";
   CUBLAS_CHECK(launch(*plan->second, call, plan->second->algo, workspace, stream));
 }

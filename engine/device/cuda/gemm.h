@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include "engine/core/dtype.h"
 
@@ -54,11 +55,14 @@ struct GemmCall {
   void* aux = nullptr;   ///< [m, n], out type
 };
 
+/// What an algorithm is good for: the shape, and the power of two (to 256) at whose multiples, in bytes, all matrices begin.
+using GemmKey = std::pair<GemmShape, std::uint32_t>;
+
 /// The algorithm of each shape. Ranks share it: the first to need a shape searches.
 class GemmAlgorithms {
  public:
   std::mutex mutex;  ///< held during a search, so that nobody disturbs its times more than need be
-  std::map<GemmShape, cublasLtMatmulAlgo_t> algorithms;
+  std::map<GemmKey, cublasLtMatmulAlgo_t> algorithms;
   int searches = 0;
 };
 
@@ -85,7 +89,7 @@ class Gemm {
 
   GemmAlgorithms& shared_;
   cublasLtHandle_t handle_ = nullptr;
-  std::map<GemmShape, std::unique_ptr<Plan>> plans_;
+  std::map<GemmKey, std::unique_ptr<Plan>> plans_;
 };
 
 }  // namespace benchsuite::cuda

@@ -307,12 +307,13 @@ TEST(FusedAttention, WhatTheLibraryDoesNotTakeIsSaid) {
   EXPECT_THAT(
       said_of(op_of({8, 1, 2, 12, 1}, forward)),
       ElementsAre(kept +
-                  "forward kernel for 8 positions, 2 heads of 12 channels on 1 key-value heads (no engine takes it)"));
+                  "forward kernel for 8 positions, 2 heads of 12 channels on 1 key-value heads (no deterministic engine takes it)"));
   EXPECT_THAT(
       said_of(op_of({8, 1, 2, 136, 2}, backward)),
       ElementsAre(
-          kept + "backward kernel for 8 positions, 2 heads of 136 channels on 2 key-value heads (no engine takes it)"));
+          kept + "backward kernel for 8 positions, 2 heads of 136 channels on 2 key-value heads (no deterministic engine takes it)"));
   EXPECT_THAT(said_of(op_of({8, 1, 2, 8, 2}, forward), {.compute_major = 7}), ::testing::SizeIs(1));
+  EXPECT_THAT(said_of(op_of({8, 1, 2, 8, 2}, backward), {.compute_major = 10}), Each(HasSubstr("nothing shows them deterministic")));
 }
 
 TEST(FusedAttention, CallsThatDoNotFitTheirPlanAreRefused) {
@@ -350,6 +351,33 @@ TEST(FusedAttention, ALibraryThatDoesNotStartStopsTheRank) {
   cuda_emulator::fail_call("cudnnCreate", 1, cudaErrorUnknown);
   FusedAttention attention({});
   EXPECT_THROW(attention.plan(op_of({4, 1, 2, 8, 2}, OpKind::flash_attention)), Error);
+}
+
+// Wherever the library answers that it does not support the graph, the unfused path runs; where it fails, nothing falls
+// back: a rank alone on the other path would have other sums than its peers.
+TEST(FusedAttention, AnswersAreToldFromFailuresAtEveryCall) {
+  const OpShape op = op_of({4, 1, 2, 8, 2}, OpKind::flash_attention);
+  int answers = 0, failures = 0;
+  for (int nth = 1; nth < 200; ++nth) {
+    for (const cudaError_t fault : {cudaErrorUnknown, cudaErrorMemoryAllocation}) {
+      cuda_emulator::reset();
+      cuda_emulator::fail_call("cudnnBackendFinalize", nth, fault);
+      std::vector<std::string> said;
+      FusedAttention attention([&](const std::string& text) { said.push_back(text); });
+      try {
+        attention.plan(op);
+        answers += !said.empty();
+        EXPECT_TRUE(said.empty() || fault == cudaErrorUnknown) << "call " << nth << " fails, and nobody says so";
+        EXPECT_TRUE(attention.takes(op) || !said.empty());
+      } catch (const Error& error) {
+        ++failures;
+        // Call 1 describes the GPU, which is no question of what is supported.
+        EXPECT_TRUE(fault == cudaErrorMemoryAllocation || nth == 1) << "call " << nth << ": " << error.what();
+      }
+    }
+  }
+  EXPECT_GT(answers, 10);
+  EXPECT_GE(failures, answers);
 }
 
 }  // namespace

@@ -164,8 +164,32 @@ TEST(Gemm, AProductNobodyHasAnAlgorithmForSaysSo) {
   for (int nth = 1; nth <= 8; ++nth) cuda_emulator::fail_call("cublasLtMatmul", nth, cudaErrorUnknown);
   EXPECT_THROW(gemm.prepare(call, {}, nullptr), Error);
   cuda_emulator::reset();
+  gemm.prepare(call, {}, nullptr);
+  gemm.run(call, {}, nullptr);
+  EXPECT_EQ(algorithms.searches, 1);
   call.shape.in = DType::int32;
   EXPECT_THROW(gemm.prepare(call, {}, nullptr), Error);
+}
+
+// An algorithm may read as widely as its matrices were aligned when it was chosen: others are chosen anew.
+TEST(Gemms, AreSearchedForEachAlignment) {
+  cuda_emulator::reset();
+  std::mt19937 random(1);
+  const Matrix a(DType::bf16, 5, random), b(DType::bf16, 4, random), c(DType::bf16, 4, random);
+  GemmAlgorithms algorithms;
+  Gemm gemm(algorithms);
+  GemmShape shape = dense_gemm(2, 2, 2, 1, false, false);
+  shape.in = shape.out = DType::bf16;
+  const GemmCall aligned{shape, a.get(), b.get(), c.get(), 1, nullptr, nullptr};
+  GemmCall shifted = aligned;
+  shifted.a = static_cast<const std::byte*>(aligned.a) + 2;
+  gemm.prepare(aligned, {}, nullptr);
+  gemm.run(aligned, {}, nullptr);
+  EXPECT_THROW(gemm.run(shifted, {}, nullptr), Error) << "not prepared";
+  gemm.prepare(shifted, {}, nullptr);
+  gemm.run(shifted, {}, nullptr);
+  EXPECT_EQ(algorithms.searches, 2);
+  CUDA_CHECK(cudaDeviceSynchronize());
 }
 
 }  // namespace

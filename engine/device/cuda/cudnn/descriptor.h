@@ -22,6 +22,20 @@ inline std::string cudnn_text(cudnnStatus_t status) {
   return detail[0] == '\0' ? name : name + " (" + detail + ")";
 }
 
+/// What the library says of what it does not support (any status of that category): an answer, not a failure.
+struct NotSupported {
+  std::string why;
+};
+
+/// Throws NotSupported for that answer and Error for every other failure.
+inline void answer(cudnnStatus_t status, const char* file, int line, const char* expression) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  const std::string text = cudnn_text(status);
+  if (static_cast<int>(status) / 1000 == static_cast<int>(CUDNN_STATUS_NOT_SUPPORTED) / 1000) throw NotSupported{text};
+  call_failed(file, line, expression, text);
+}
+
+#define CUDNN_ANSWER(expression) ::benchsuite::cuda::answer((expression), __FILE__, __LINE__, #expression)
 #define CUDNN_CHECK(expression) CUDA_LIBRARY_CHECK(expression, ::benchsuite::cuda::cudnn_text)
 
 class Descriptor {
@@ -52,13 +66,13 @@ class Descriptor {
 
   /// The descriptor that an attribute holds: `made` of the right type takes it over.
   void get(cudnnBackendAttributeName_t name, Descriptor& made) const { get(name, std::span(&made, 1)); }
-  /// As many as there are and fit into `made`; how many these are.
+  /// As many as there are and fit into `made`; how many these are. Throws NotSupported where the library answers so.
   std::size_t get(cudnnBackendAttributeName_t name, std::span<Descriptor> made) const {
     std::vector<cudnnBackendDescriptor_t> handles;
     for (const Descriptor& each : made) handles.push_back(each.handle_);
     std::int64_t count = 0;
-    CUDNN_CHECK(cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         static_cast<std::int64_t>(handles.size()), &count, handles.data()));
+    CUDNN_ANSWER(cudnnBackendGetAttribute(handle_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          static_cast<std::int64_t>(handles.size()), &count, handles.data()));
     return std::min(static_cast<std::size_t>(count), made.size());
   }
   /// The first values of an attribute, as many as there are and fit; how many these are.
@@ -71,8 +85,8 @@ class Descriptor {
   }
 
   void finalize() { CUDNN_CHECK(cudnnBackendFinalize(handle_)); }
-  /// For what the library may refuse.
-  cudnnStatus_t try_finalize() { return cudnnBackendFinalize(handle_); }
+  /// Of what the library may not support: throws NotSupported where it answers so.
+  void finalize_or_answer() { CUDNN_ANSWER(cudnnBackendFinalize(handle_)); }
 
  private:
   static constexpr cudnnBackendAttributeType_t type_of(std::int64_t) { return CUDNN_TYPE_INT64; }

@@ -21,6 +21,18 @@ const char* why_not(const OpShape& shape) {
   return nullptr;
 }
 
+/// From this compute capability on (B200) the backward kernel is deterministic in one configuration of the library's
+/// engine only, by its own front end, which sets it by hand (CompositeSDPABackwardNode); we take what is proposed.
+constexpr int kNoBackwardFrom = 10;
+
+int compute_capability_major() {
+  int device = 0;
+  CUDA_CHECK(cudaGetDevice(&device));
+  cudaDeviceProp properties;
+  CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return properties.major;
+}
+
 class Handle {
  public:
   Handle() { CUDNN_CHECK(cudnnCreate(&handle_)); }
@@ -37,6 +49,7 @@ class Handle {
 struct Library {
   Handle handle;
   Descriptor gpu = current_gpu();
+  int major = compute_capability_major();
 };
 
 }  // namespace
@@ -64,6 +77,10 @@ void FusedAttention::plan(const OpShape& shape) {
   const AttentionKey key = attention_key(shape);
   if (plans_->plans.contains(key)) return;
   if (!plans_->library) plans_->library.emplace();
+  if (key.backward && plans_->library->major >= kNoBackwardFrom) {
+    plans_->plans.emplace(key, std::nullopt);
+    return plans_->left_out("cuDNN's backward kernels for this GPU are not taken, since nothing shows them deterministic");
+  }
   std::string why;
   const auto& plan = plans_->plans.emplace(key, AttentionPlan::make(key, plans_->library->gpu, why)).first->second;
   if (!plan) {

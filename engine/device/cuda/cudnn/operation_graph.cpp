@@ -39,7 +39,7 @@ const OperationGraph::Tensor& OperationGraph::add(std::int64_t uid, const Tensor
   descriptor.set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(layout.strides));
   descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
   descriptor.set(kind, is_kind);
-  descriptor.finalize();
+  descriptor.finalize_or_answer();
   return tensors_.emplace_back(std::move(descriptor), layout, type);
 }
 
@@ -62,13 +62,13 @@ const OperationGraph::Tensor& OperationGraph::matmul(const Tensor& a, const Tens
   const Tensor& c = to ? *to : between(dense(batch, heads, rows, b.layout.dims[3]), type);
   Descriptor how(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-  how.finalize();
+  how.finalize_or_answer();
   Descriptor operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.descriptor);
-  operation.finalize();
+  operation.finalize_or_answer();
   operations_.push_back(std::move(operation));
   return c;
 }
@@ -78,14 +78,14 @@ const OperationGraph::Tensor& OperationGraph::apply(const Pointwise& what) {
   how.set(CUDNN_ATTR_POINTWISE_MODE, what.mode);
   how.set(CUDNN_ATTR_POINTWISE_MATH_PREC, what.computes_in);
   if (what.axis >= 0) how.set(CUDNN_ATTR_POINTWISE_AXIS, what.axis);
-  how.finalize();
+  how.finalize_or_answer();
   Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, what.x.descriptor);
   if (what.b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, what.b->descriptor);
   if (what.condition) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, what.condition->descriptor);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, what.y.descriptor);
-  operation.finalize();
+  operation.finalize_or_answer();
   operations_.push_back(std::move(operation));
   return what.y;
 }
@@ -114,12 +114,12 @@ const OperationGraph::Tensor& OperationGraph::reduce(cudnnReduceTensorOp_t mode,
   Descriptor how(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   how.set(CUDNN_ATTR_REDUCTION_OPERATOR, mode);
   how.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  how.finalize();
+  how.finalize_or_answer();
   Descriptor operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to.descriptor);
-  operation.finalize();
+  operation.finalize_or_answer();
   operations_.push_back(std::move(operation));
   return to;
 }
@@ -135,7 +135,7 @@ const OperationGraph::Tensor& OperationGraph::reshape(const Tensor& x, const Ten
   Descriptor operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.descriptor);
-  operation.finalize();
+  operation.finalize_or_answer();
   operations_.push_back(std::move(operation));
   return y;
 }
@@ -146,7 +146,7 @@ Descriptor OperationGraph::finish() {
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   CUDNN_CHECK(cudnnBackendSetAttribute(graph.get(), CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                        static_cast<std::int64_t>(handles.size()), handles.data()));
-  graph.finalize();
+  graph.finalize_or_answer();
   return graph;
 }
 

@@ -39,7 +39,7 @@ std::vector<Descriptor> deterministic_configurations(const Descriptor& graph, co
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, gpu);
-  heuristic.finalize();
+  heuristic.finalize_or_answer();
   std::vector<Descriptor> configurations;
   for (std::size_t i = 0; i < kProposals; ++i) configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   const std::size_t found = heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, std::span(configurations));
@@ -48,14 +48,12 @@ std::vector<Descriptor> deterministic_configurations(const Descriptor& graph, co
   return configurations;
 }
 
-std::optional<Descriptor> build(const Descriptor& configuration, const Descriptor& gpu, std::string& why) {
+Descriptor build(const Descriptor& configuration, const Descriptor& gpu) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, gpu);
-  const cudnnStatus_t status = plan.try_finalize();
-  if (status == CUDNN_STATUS_SUCCESS) return plan;
-  why = cudnn_text(status);
-  return {};
+  plan.finalize_or_answer();
+  return plan;
 }
 
 AttentionPlan::AttentionPlan(const AttentionKey& key, Descriptor plan) : plan_(std::move(plan)), key_(key) {
@@ -69,12 +67,20 @@ AttentionPlan::AttentionPlan(const AttentionKey& key, Descriptor plan) : plan_(s
 }
 
 std::optional<AttentionPlan> AttentionPlan::make(const AttentionKey& key, const Descriptor& gpu, std::string& why) {
-  OperationGraph operations;
-  write_attention(operations, key);
-  const Descriptor graph = operations.finish();
-  why = "no engine takes it";
-  for (const Descriptor& configuration : deterministic_configurations(graph, gpu)) {
-    if (std::optional<Descriptor> plan = build(configuration, gpu, why)) return AttentionPlan(key, std::move(*plan));
+  why = "no deterministic engine takes it";
+  try {
+    OperationGraph operations;
+    write_attention(operations, key);
+    const Descriptor graph = operations.finish();
+    for (const Descriptor& configuration : deterministic_configurations(graph, gpu)) {
+      try {
+        return AttentionPlan(key, build(configuration, gpu));
+      } catch (const NotSupported& answer) {
+        why = answer.why;  // the next one may be
+      }
+    }
+  } catch (const NotSupported& answer) {
+    why = answer.why;
   }
   return {};
 }

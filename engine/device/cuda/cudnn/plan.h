@@ -18,16 +18,17 @@ Descriptor current_gpu();
 /// nothing but its inputs is the graph's business, see attention_graph.h.
 std::vector<Descriptor> deterministic_configurations(const Descriptor& graph, const Descriptor& gpu);
 
-/// Builds (and compiles) what a configuration stands for; nothing when the library refuses, and then `why` has its
-/// words.
-std::optional<Descriptor> build(const Descriptor& configuration, const Descriptor& gpu, std::string& why);
+/// Builds (and compiles) what a configuration stands for. Throws NotSupported when the library answers so, Error when it
+/// fails.
+Descriptor build(const Descriptor& configuration, const Descriptor& gpu);
 
 /// A pass of attention that is ready to run.
 class AttentionPlan {
  public:
   using Addresses = std::map<AttentionTensor, void*>;
 
-  /// Nothing when the library has none for this GPU, and then `why` says so.
+  /// Nothing when the library supports none on this GPU, and then `why` says so. Throws Error when it fails: a rank must
+  /// not fall back alone, to other sums and another workspace than its peers.
   static std::optional<AttentionPlan> make(const AttentionKey& key, const Descriptor& gpu, std::string& why);
 
   std::uint64_t workspace() const { return row_sums_bytes_ + library_bytes_; }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "engine/core/error.h"
 #include "engine/device/cuda/cudnn/plan.h"
 
 namespace benchsuite::cuda {
@@ -94,10 +95,13 @@ TEST_P(LibraryEngines, AreCompiledForOurGraphs) {
     each_pass(shape, [&](const AttentionKey& key) {
       const std::vector<Descriptor> found = proposals(key, gpu);
       ASSERT_FALSE(found.empty()) << words(key);
-      std::string why;
       // On another GPU than the one described, or on none, the driver refuses what has been compiled.
-      if (!build(found[0], gpu, why)) {
-        EXPECT_THAT(why, HasSubstr("CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER")) << words(key);
+      try {
+        build(found[0], gpu);
+      } catch (const NotSupported& answer) {
+        ADD_FAILURE() << words(key) << ": " << answer.why;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER")) << words(key);
       }
     });
   }
