@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/core/error.h"
 
@@ -9,7 +10,7 @@ namespace benchsuite {
 
 namespace {
 
-/// Bytes by instant, given as changes.
+/// Bytes by instant, given as changes. One is used for one question after the other: a step has very many instants.
 class Sweep {
  public:
   explicit Sweep(std::size_t instants) : change_(instants) {}
@@ -20,10 +21,11 @@ class Sweep {
     if (to < change_.size()) change_[to] -= static_cast<std::int64_t>(bytes);
   }
 
-  void peak(std::uint64_t& bytes, OpId& at) const {
+  /// The most at one instant, and the first such instant. Forgets what was added.
+  void take_peak(std::uint64_t& bytes, OpId& at) {
     std::int64_t now = 0, most = 0;
     for (std::size_t i = 0; i < change_.size(); ++i) {
-      now += change_[i];
+      now += std::exchange(change_[i], 0);
       if (now <= most) continue;
       most = now;
       at = static_cast<OpId>(i);
@@ -47,25 +49,26 @@ MemorySummary summarise_memory(const Program& program) {
   summary.arena_bytes = program.arena_bytes;
   summary.reserved_bytes = std::accumulate(program.arena_bytes.begin(), program.arena_bytes.end(), std::uint64_t{0});
 
-  Sweep live(instants), saved(instants), transient(instants);
+  Sweep sweep(instants);
+  const auto end_of = [&](const Buffer& buffer) { return std::min<std::size_t>(buffer.free_at, instants); };
   for (const Buffer& buffer : program.buffers) {
     CHECK(buffer.alloc_at < instants && buffer.alloc_at <= buffer.free_at)
         << "a buffer lives from op " << buffer.alloc_at << " to " << buffer.free_at << " of " << program.ops.size();
-    const std::size_t end = std::min<std::size_t>(buffer.free_at, instants);
-    std::size_t transient_end = end;
-    live.add(buffer.alloc_at, end, buffer.bytes);
-    if (buffer.saved_at != kNone) {
-      CHECK(buffer.saved_at >= buffer.alloc_at && buffer.saved_at <= buffer.free_at)
-          << "a buffer saved at op " << buffer.saved_at << " lives from op " << buffer.alloc_at << " to "
-          << buffer.free_at;
-      saved.add(buffer.saved_at, end, buffer.bytes);
-      transient_end = std::min<std::size_t>(buffer.saved_at, end);
-    }
-    if (is_transient(buffer.purpose)) transient.add(buffer.alloc_at, transient_end, buffer.bytes);
+    CHECK(buffer.saved_at == kNone || (buffer.saved_at >= buffer.alloc_at && buffer.saved_at <= buffer.free_at))
+        << "a buffer saved at op " << buffer.saved_at << " lives from op " << buffer.alloc_at << " to " << buffer.free_at;
+    sweep.add(buffer.alloc_at, end_of(buffer), buffer.bytes);
   }
-  live.peak(summary.peak_bytes, summary.peak_at);
-  saved.peak(summary.saved_peak_bytes, summary.saved_peak_at);
-  transient.peak(summary.transient_peak_bytes, summary.transient_peak_at);
+  sweep.take_peak(summary.peak_bytes, summary.peak_at);
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.saved_at != kNone) sweep.add(buffer.saved_at, end_of(buffer), buffer.bytes);
+  }
+  sweep.take_peak(summary.saved_peak_bytes, summary.saved_peak_at);
+  for (const Buffer& buffer : program.buffers) {
+    if (is_transient(buffer.purpose)) {
+      sweep.add(buffer.alloc_at, std::min<std::size_t>(buffer.saved_at, end_of(buffer)), buffer.bytes);
+    }
+  }
+  sweep.take_peak(summary.transient_peak_bytes, summary.transient_peak_at);
 
   std::vector<MemorySummary::Term> terms(program.terms.size());
   for (const Buffer& buffer : program.buffers) {

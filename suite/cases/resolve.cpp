@@ -148,16 +148,13 @@ std::string hash_of(const Json& resolved) {
   return stable_hash(reduced);
 }
 
+/// `parts`: those of the case, which the variant changes.
 ResolvedVariant resolve_variant(const CaseFile& source, const VariantSpec& spec, const std::vector<Override>& sets,
-                                const DataRoot& root, std::vector<Violation>& problems) {
+                                const DataRoot& root, std::array<Part, 4> parts, std::vector<Violation>& problems) {
   ResolvedVariant variant;
   variant.id = spec.id;
   variant.title = spec.title.empty() ? spec.id : spec.title;
   std::vector<Violation> found;
-  std::array<Part, 4> parts = {load("model", source.model, source.file, source.file, root, found),
-                               load("layout", source.layout, source.file, source.file, root, found),
-                               load("stack", source.stack, source.file, source.file, root, found),
-                               load("hardware", source.hardware, source.file, source.file, root, found)};
   std::vector<Override> all = spec.set;
   all.insert(all.end(), sets.begin(), sets.end());
   for (const Override& set : all) {
@@ -273,8 +270,12 @@ ResolvedCase resolve_case(const CaseFile& source, const std::vector<Override>& s
   result.source = source;
   result.method_note = read_method_note(source.file);
   std::vector<Violation> found;
+  const std::array<Part, 4> parts = {load("model", source.model, source.file, source.file, root, found),
+                                     load("layout", source.layout, source.file, source.file, root, found),
+                                     load("stack", source.stack, source.file, source.file, root, found),
+                                     load("hardware", source.hardware, source.file, source.file, root, found)};
   for (const VariantSpec& spec : source.variants) {
-    result.variants.push_back(resolve_variant(source, spec, sets, root, found));
+    result.variants.push_back(resolve_variant(source, spec, sets, root, parts, found));
   }
   // A mistake in what the variants share shows once, not once a variant.
   for (const Violation& violation : found) {

@@ -3,7 +3,7 @@
 // other, repeat as well, from pass to pass and from stage to stage: what was there before is said by its length and distance.
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <unordered_map>
 
 #include "suite/report/html_parts.h"
 
@@ -23,7 +23,26 @@ struct Token {
   auto operator<=>(const Token&) const = default;
 };
 
-/// The lane from 0 to the step's end without gaps.
+struct TokenHash {
+  std::size_t operator()(const Token& token) const {
+    const auto mixed = static_cast<std::uint64_t>(token.length) * 0x9E3779B97F4A7C15u +
+                       static_cast<std::uint64_t>(token.micro_batch) * 0xC2B2AE3D27D4EB4Fu +
+                       static_cast<std::uint64_t>(token.chunk) * 0x165667B19E3779F9u +
+                       static_cast<std::uint64_t>(token.category);
+    return mixed ^ mixed >> 32;
+  }
+};
+
+bool has_no_gaps(const std::vector<GanttSpan>& spans, Picoseconds step) {
+  Picoseconds now = 0;
+  for (const GanttSpan& span : spans) {
+    if (span.start != now || span.end <= now) return false;
+    now = span.end;
+  }
+  return now == step;
+}
+
+/// The lane from 0 to the step's end without gaps, whatever the file it comes from holds.
 std::vector<GanttSpan> filled(const StageResult& stage, Picoseconds step) {
   std::vector<GanttSpan> sorted = stage.gantt, spans;
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -127,15 +146,21 @@ std::string base64(const std::string& bytes) {
 }  // namespace
 
 std::string gantt_data(const VariantResult& variant) {
-  std::vector<std::vector<GanttSpan>> lanes;
-  for (const StageResult& stage : variant.stages) lanes.push_back(filled(stage, variant.step));
+  std::vector<std::vector<GanttSpan>> repaired(variant.stages.size());
+  std::vector<const std::vector<GanttSpan>*> lanes;
+  for (std::size_t lane = 0; lane < variant.stages.size(); ++lane) {
+    const StageResult& stage = variant.stages[lane];
+    const bool sound = has_no_gaps(stage.gantt, variant.step);
+    if (!sound) repaired[lane] = filled(stage, variant.step);
+    lanes.push_back(sound ? &stage.gantt : &repaired[lane]);
+  }
   Picoseconds quantum = std::max<Picoseconds>(1, (variant.step + kFinest - 1) / kFinest);
   std::vector<std::vector<Token>> coded(lanes.size());
-  std::map<Token, std::size_t> count;
+  std::unordered_map<Token, std::size_t, TokenHash> count;
   for (;; quantum *= 2) {
     count.clear();
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-      coded[lane] = tokens_of(lanes[lane], quantum);
+      coded[lane] = tokens_of(*lanes[lane], quantum);
       for (const Token& token : coded[lane]) ++count[token];
     }
     // No schedule needs more; a file made by hand may, and gets a coarser picture, at worst one colour a lane.
@@ -144,9 +169,10 @@ std::string gantt_data(const VariantResult& variant) {
   // The most frequent ones have the short numbers.
   std::vector<std::pair<std::size_t, Token>> order;
   for (const auto& [token, times] : count) order.emplace_back(times, token);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::sort(order.begin(), order.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   order.resize(std::min(order.size(), kNumbers));
-  std::map<Token, std::size_t> number;
+  std::unordered_map<Token, std::size_t, TokenHash> number;
   Page page;
   page.add("{{\"step\":{},\"quantum\":{},\"stages\":[", variant.step, quantum);
   for (std::size_t i = 0; i < variant.stages.size(); ++i) page.add("{}{}", i ? "," : "", variant.stages[i].stage);

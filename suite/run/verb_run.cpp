@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/core/parallel.h"
 #include "suite/cases/suite_file.h"
 #include "suite/environment/environment.h"
 #include "suite/environment/redaction.h"
@@ -55,11 +56,14 @@ std::string reproduce_command(const RunRequest& request, const SelectedCase& sel
 }
 
 void write_results(const ResultsFolder& folder, const RunRequest& request, const Run& run, const SharedText& json) {
+  std::vector<const Rendering*> wanted;
   for (const Rendering& rendering : renderings()) {
-    const bool wanted =
-        std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
-    if (wanted && rendering.name != "json") write_file(folder.file(std::string(rendering.file)), rendering.text(run));
+    const bool named = std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
+    if (named && rendering.name != "json") wanted.push_back(&rendering);
   }
+  for_each_index(wanted.size(), request.options.threads, [&](std::size_t i) {
+    write_file(folder.file(std::string(wanted[i]->file)), wanted[i]->text(run));
+  });
   write_file(folder.file("result.json"), json);  // last: its presence says that the run ended
 }
 
