@@ -181,7 +181,7 @@ cublasStatus_t Gemm::launch(Plan& plan, const GemmCall& call, const cublasLtMatm
 
 void Gemm::run(const GemmCall& call, std::span<std::byte> workspace, cudaStream_t stream) {
   const auto plan = plans_.find({call.shape, alignment_of(call)});
-  CHECK(plan != plans_.end()) << "a product of a shape that was not prepared";
+  CHECK(plan != plans_.end()) << "a product was not prepared for its shape and the alignment of its operands";
   CUBLAS_CHECK(launch(*plan->second, call, plan->second->algo, workspace, stream));
 }
 

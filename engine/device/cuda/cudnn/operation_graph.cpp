@@ -68,8 +68,7 @@ const OperationGraph::Tensor& OperationGraph::matmul(const Tensor& a, const Tens
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.descriptor);
-  operation.finalize_or_answer();
-  operations_.push_back(std::move(operation));
+  keep(std::move(operation));
   return c;
 }
 
@@ -85,8 +84,7 @@ const OperationGraph::Tensor& OperationGraph::apply(const Pointwise& what) {
   if (what.b) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, what.b->descriptor);
   if (what.condition) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, what.condition->descriptor);
   operation.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, what.y.descriptor);
-  operation.finalize_or_answer();
-  operations_.push_back(std::move(operation));
+  keep(std::move(operation));
   return what.y;
 }
 
@@ -119,8 +117,7 @@ const OperationGraph::Tensor& OperationGraph::reduce(cudnnReduceTensorOp_t mode,
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, how);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, to.descriptor);
-  operation.finalize_or_answer();
-  operations_.push_back(std::move(operation));
+  keep(std::move(operation));
   return to;
 }
 
@@ -135,9 +132,13 @@ const OperationGraph::Tensor& OperationGraph::reshape(const Tensor& x, const Ten
   Descriptor operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor);
   operation.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.descriptor);
+  keep(std::move(operation));
+  return y;
+}
+
+void OperationGraph::keep(Descriptor operation) {
   operation.finalize_or_answer();
   operations_.push_back(std::move(operation));
-  return y;
 }
 
 Descriptor OperationGraph::finish() {

@@ -60,6 +60,7 @@ class OperationGraph {
   const Tensor& between(const TensorLayout& layout, cudnnDataType_t type);
   struct Pointwise;
   const Tensor& apply(const Pointwise& what);
+  void keep(Descriptor operation);
 
   std::deque<Tensor> tensors_;  // a deque: references stay
   std::vector<Descriptor> operations_;
