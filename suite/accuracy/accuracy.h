@@ -83,6 +83,10 @@ struct Score {
   std::size_t false_fits = 0, false_ooms = 0;
   std::string relative_to;                 ///< what the rows are compared with, relative.h; empty: the published time itself
   std::vector<RelativeRow> relative_rows;  ///< relative scores only
+
+  /// Which of the goals of a set with a target it misses, a word each: "mean", "worst", "bias", "coverage", "width". Empty
+  /// where it meets them all, or has no target or nothing compared.
+  std::vector<std::string> missed_goals() const;
 };
 
 struct AblationRow {
@@ -122,8 +126,9 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
 
 /// What part of a row's draws its interval leaves out on either side, alike for every row.
 inline constexpr double kIntervalTail = 0.05;
-/// How wide half an interval may be in the median, in targets of the set.
-inline constexpr double kWidthInTargets = 2;
+/// What else a set with a target should meet: at most so many targets for half an interval in the median, for the worst row
+/// (where it has no bound of its own) and for the bias; and at least so many rows inside their interval.
+inline constexpr double kWidthInTargets = 2, kWorstInTargets = 2, kBiasInTargets = 0.5, kLeastCoverage = 0.8;
 
 /// The score of all rows together.
 Score score_all(const std::vector<RowResult>& rows);

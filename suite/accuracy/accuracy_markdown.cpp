@@ -62,22 +62,23 @@ std::string accuracy_markdown(const AccuracyReport& report) {
       "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}{}--markdown "
       "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
       "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
-      "{} *Half-width* stands beside what it may be, twice the target.\n\n",
+      "{} *Half-width* stands beside what it may be. *Misses* names what a set with a target does not meet: {}.\n\n",
       report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.ablation.empty() ? "" : "--ablate ",
-      intervals_in_words(report));
+      intervals_in_words(report), goals_in_words());
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
-      "that meet it | memory right |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+      "that meet it | memory right | misses |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Score& score : report.sets) {
     const bool any = score.compared > 0;
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
                         score.rows, score.compared, score_number(score.first_mean_abs_pct, 1),
                         any ? fmt::format("{:.1f}", score.mean_abs_pct) : "–", score_number(score.target_mean_pct, 1),
                         any ? fmt::format("{:.1f}", score.max_abs_pct) : "–", any ? fmt::format("{:+.1f}", score.bias_pct) : "–",
                         score.configurations > 0 ? fmt::format("{:.1f} of {}", score.configuration_mean_abs_pct, score.configurations) : "–",
                         score_number(score.rank_correlation, 2), score_share(score.interval_coverage), score_half_width(score),
                         score_share(score.share_of_draws),
-                        score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
+                        score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–",
+                        score_missed(score));
   }
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += "\n- **" + markdown_escape(score.name) + "**: " + score.relative_to + "\n";

@@ -28,6 +28,10 @@ std::string score_share(const std::optional<double>& value);
 
 /// The median half-width and what it may be ("4.4 of 24.0").
 std::string score_half_width(const Score& score);
+/// The goals that a set misses ("worst, bias"); "none" where it meets all, "–" where it has none.
+std::string score_missed(const Score& score);
+/// What these goals are.
+std::string goals_in_words();
 /// What an interval is, and how many rows lie in theirs.
 std::string intervals_in_words(const AccuracyReport& report);
 

@@ -24,6 +24,19 @@ std::string score_half_width(const Score& score) {
   return text;
 }
 
+std::string score_missed(const Score& score) {
+  if (!score.target_mean_pct || score.compared == 0) return "–";
+  const std::vector<std::string> missed = score.missed_goals();
+  return missed.empty() ? "none" : fmt::format("{}", fmt::join(missed, ", "));
+}
+
+std::string goals_in_words() {
+  return fmt::format(
+      "the mean at most the target, the worst row at most {} targets where the set has no bound of its own, the bias at most {} of "
+      "one, at least {:.0f} % of the rows inside their interval, half of one at most {} targets wide in the median",
+      kWorstInTargets, kBiasInTargets, 100 * kLeastCoverage, kWidthInTargets);
+}
+
 std::string intervals_in_words(const AccuracyReport& report) {
   std::string text = fmt::format(
       "An interval is the central {:.0f} % of a row's draws, for every set alike: {} draws, seed {}, of the constants' published "
@@ -98,7 +111,13 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
   text += scores_text(report.sets, "set") + "\n";
   text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
           "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width, of\n"
-          "  twice the target; draws ok: share of the draws whose mean error meets the target; config: mean over configurations\n\n";
+          "  twice the target; draws ok: share of the draws whose mean error meets the target; config: mean over configurations\n";
+  TextTable misses({{"set", TextTable::left, 44}, {"misses of its goals", TextTable::left, 44}});
+  for (const Score& score : report.sets) {
+    if (!score.missed_goals().empty()) misses.add({score.name, score_missed(score)});
+  }
+  text += "\n" + misses.text(2, [](std::string_view header) { return std::string(header); });
+  text += "\n  goals of a set with a target: " + goals_in_words() + "\n\n";
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += fmt::format("  {}: {}\n", score.name, score.relative_to);
   }

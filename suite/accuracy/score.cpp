@@ -138,6 +138,18 @@ double RowResult::predicted_seconds() const {
   return kind == RowKind::layer_time ? predicted->layer_forward_s + predicted->layer_backward_s : predicted->iteration_s;
 }
 
+std::vector<std::string> Score::missed_goals() const {
+  std::vector<std::string> missed;
+  if (!target_mean_pct || compared == 0) return missed;
+  const double target = *target_mean_pct;
+  if (mean_abs_pct > target) missed.push_back("mean");
+  if (max_abs_pct > target_max_pct.value_or(kWorstInTargets * target)) missed.push_back("worst");
+  if (std::abs(bias_pct) > kBiasInTargets * target) missed.push_back("bias");
+  if (interval_coverage && *interval_coverage < kLeastCoverage) missed.push_back("coverage");
+  if (interval_half_width_pct && *interval_half_width_pct > kWidthInTargets * target) missed.push_back("width");
+  return missed;
+}
+
 std::string RowResult::configuration() const {
   return fmt::format("{} | {} {} {} {} {} | t{} p{} v{} c{} b{} | {} {} {} {}", source, model.name, model.layers, model.hidden,
                      model.seq, model.vocab, layout.tp, layout.pp, layout.vpp, layout.cp, layout.micro_batch,

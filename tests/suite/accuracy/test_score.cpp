@@ -36,6 +36,38 @@ TEST(AccuracyScore, MeanMaxBiasByHand) {
   EXPECT_EQ(score.worst, "b");
 }
 
+TEST(AccuracyScore, MissedGoalsAreNamedFromWhereTheyAreMissed) {
+  Score met;  // everything at its bound
+  met.compared = 10;
+  met.target_mean_pct = 8;
+  met.mean_abs_pct = 8;
+  met.max_abs_pct = 16;
+  met.bias_pct = -4;
+  met.interval_coverage = 0.8;
+  met.interval_half_width_pct = 16;
+  EXPECT_TRUE(met.missed_goals().empty());
+
+  const std::pair<const char*, void (*)(Score&)> over[] = {
+      {"mean", [](Score& score) { score.mean_abs_pct = 8.1; }},
+      {"worst", [](Score& score) { score.max_abs_pct = 16.1; }},
+      {"bias", [](Score& score) { score.bias_pct = -4.1; }},
+      {"bias", [](Score& score) { score.bias_pct = 4.1; }},
+      {"coverage", [](Score& score) { score.interval_coverage = 0.79; }},
+      {"width", [](Score& score) { score.interval_half_width_pct = 16.1; }}};
+  Score all = met;
+  for (const auto& [name, miss] : over) {
+    Score score = met;
+    miss(score);
+    miss(all);
+    EXPECT_EQ(score.missed_goals(), std::vector<std::string>{name});
+  }
+  EXPECT_EQ(all.missed_goals(), (std::vector<std::string>{"mean", "worst", "bias", "coverage", "width"}));
+  all.target_max_pct = 20;  // the set's own bound of the worst row comes first
+  EXPECT_EQ(all.missed_goals(), (std::vector<std::string>{"mean", "bias", "coverage", "width"}));
+  all.target_mean_pct.reset();
+  EXPECT_TRUE(all.missed_goals().empty());
+}
+
 TEST(AccuracyScore, ConfigurationsAverageTheirRowsFirst) {
   // One configuration at 1, 2 and 4 replicas: +10, -10, +6: mean 2. Another: -8.
   std::vector<RowResult> rows = {row("a", 1, 1.1, 1), row("b", 1, 0.9, 2), row("c", 1, 1.06, 4), row("d", 1, 0.92)};
