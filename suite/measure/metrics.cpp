@@ -12,28 +12,39 @@
 namespace benchsuite {
 namespace {
 
-/// Streams whose communication is one thing to a reader.
+/// Groups whose communication is one thing to a reader.
 enum class Traffic : std::uint8_t { tensor, pipeline, data, embedding, global };
 constexpr std::array<const char*, 5> kTrafficNames{"tensor", "pipeline", "data", "embedding", "global"};
 
-Traffic traffic_of(StreamKind stream) {
-  switch (stream) {
-    case StreamKind::tensor:
+Traffic traffic_of(GroupKind group) {
+  switch (group) {
+    case GroupKind::tensor:
       return Traffic::tensor;
-    case StreamKind::data:
-    case StreamKind::parameters:
-      return Traffic::data;
-    case StreamKind::embedding:
-      return Traffic::embedding;
-    case StreamKind::global:
-      return Traffic::global;
-    default:
+    case GroupKind::pipeline_forward:
+    case GroupKind::pipeline_backward:
       return Traffic::pipeline;
+    case GroupKind::data:
+    case GroupKind::parameters:
+      return Traffic::data;
+    case GroupKind::embedding:
+      return Traffic::embedding;
+    case GroupKind::model_parallel:
+    case GroupKind::world:
+      return Traffic::global;
   }
+  return Traffic::global;
 }
 
-Category communication_category(const Op& op) {
-  switch (traffic_of(op.stream)) {
+std::string kind_name(Traffic traffic, OpKind op, bool recomputed) {
+  std::string name = kTrafficNames[static_cast<std::size_t>(traffic)];
+  name += ' ';
+  name += name_of(op);
+  if (recomputed) name += " (recomputed)";
+  return name;
+}
+
+Category communication_category(const Program& program, const Op& op) {
+  switch (traffic_of(program.groups[op.group].kind)) {
     case Traffic::tensor:
       return op.phase == Phase::recompute ? Category::tensor_recompute : Category::tensor;
     case Traffic::pipeline:
@@ -65,11 +76,9 @@ Category compute_category(const Op& op) {
 constexpr std::size_t kFirstTransfer = static_cast<std::size_t>(OpKind::all_gather);
 constexpr std::size_t kTransfers = kOpKinds - kFirstTransfer;
 
-std::size_t kind_index(const Op& op) {
-  return (static_cast<std::size_t>(traffic_of(op.stream)) * kTransfers + static_cast<std::size_t>(op.kind) -
-          kFirstTransfer) *
-             2 +
-         (op.phase == Phase::recompute ? 1 : 0);
+std::size_t kind_index(const Program& program, const Op& op) {
+  const auto traffic = static_cast<std::size_t>(traffic_of(program.groups[op.group].kind));
+  return (traffic * kTransfers + static_cast<std::size_t>(op.kind) - kFirstTransfer) * 2 + (op.phase == Phase::recompute ? 1 : 0);
 }
 
 struct Transfer {
@@ -174,7 +183,7 @@ class Gaps {
       GanttSpan span{Category::bubble, -1, -1, from, next};
       if (winner) {
         const Op& op = program_.ops[winner->op];
-        span.category = communication_category(op);
+        span.category = communication_category(program_, op);
         span.micro_batch = op.micro_batch;
         span.chunk = op.chunk;
         totals_[winner->kind].exposed += next - from;
@@ -220,11 +229,8 @@ class Gaps {
 std::vector<KindTotal> empty_totals() {
   std::vector<KindTotal> totals(kTrafficNames.size() * kTransfers * 2);
   for (std::size_t i = 0; i < totals.size(); ++i) {
-    const auto kind = static_cast<OpKind>(kFirstTransfer + i / 2 % kTransfers);
-    totals[i].kind = kTrafficNames[i / 2 / kTransfers];
-    totals[i].kind += ' ';
-    totals[i].kind += name_of(kind);
-    if (i % 2 == 1) totals[i].kind += " (recomputed)";
+    const auto op = static_cast<OpKind>(kFirstTransfer + i / 2 % kTransfers);
+    totals[i].kind = kind_name(static_cast<Traffic>(i / 2 / kTransfers), op, i % 2 == 1);
   }
   return totals;
 }
@@ -240,6 +246,8 @@ double pass_time(const RankPasses& passes) {
   }
   return sum;
 }
+
+std::string communication_kind(GroupKind group, OpKind op, bool recomputed) { return kind_name(traffic_of(group), op, recomputed); }
 
 bool is_communication_kind(const std::string& kind) {
   const std::vector<KindTotal> kinds = empty_totals();
@@ -276,7 +284,7 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
     const auto members = static_cast<std::int64_t>(program.groups[op.group].ranks.size());
     if (members < 2) continue;
     const Span& span = timeline.spans[id];
-    const std::size_t kind = kind_index(op);
+    const std::size_t kind = kind_index(program, op);
     transfers[static_cast<std::size_t>(op.stream)].push_back({span, id, kind});
     totals[kind].hidden += span.end - span.start;  // exposed parts are taken off below
     totals[kind].bytes += wire_bytes(program.shape_of(op), members);

@@ -69,6 +69,9 @@ RankMetrics measure_rank(const Program& program, const Timeline& timeline, Picos
 std::vector<RoleMetrics> apply_metrics(const World& world, const ReplayResult& replayed, VariantResult& result,
                                        int threads = 1);
 
+/// What a reader calls an operation of such a group: "tensor all_gather (recomputed)". Groups that do one thing share a word.
+std::string communication_kind(GroupKind group, OpKind op, bool recomputed);
+
 /// Whether `kind` names a kind of communication, e.g. "tensor all_gather (recomputed)".
 bool is_communication_kind(const std::string& kind);
 

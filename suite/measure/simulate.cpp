@@ -97,26 +97,11 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
   return whole;
 }
 
-std::string traffic_name(GroupKind group) {
-  switch (group) {
-    case GroupKind::tensor: return "tensor";
-    case GroupKind::data:
-    case GroupKind::parameters: return "data";
-    case GroupKind::pipeline_forward:
-    case GroupKind::pipeline_backward: return "pipeline";
-    case GroupKind::embedding: return "embedding";
-    case GroupKind::model_parallel:
-    case GroupKind::world: return "global";
-  }
-  return "global";
-}
-
 /// Every kind of communication that has a closed formula on this stage, with its bytes; -1 where a part has none.
 std::vector<SentBytes> expected_of_stage(const TrainConfig& config, std::int64_t stage) {
   std::vector<SentBytes> kinds;
   for (const Volume& volume : communication_volumes(config.model, config.layout, config.stack, stage)) {
-    const std::string kind = traffic_name(volume.group) + " " + std::string(name_of(volume.op)) +
-                             (volume.recomputed ? " (recomputed)" : "");
+    const std::string kind = communication_kind(volume.group, volume.op, volume.recomputed);
     auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.kind == kind; });
     if (found == kinds.end()) found = kinds.insert(kinds.end(), {kind, 0, 0});
     found->expected_bytes = volume.bytes < 0 || found->expected_bytes < 0 ? -1 : found->expected_bytes + volume.bytes;
