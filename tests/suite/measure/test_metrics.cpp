@@ -10,6 +10,23 @@
 namespace benchsuite {
 namespace {
 
+/// Whose operations run on a stream.
+GroupKind group_on(StreamKind stream) {
+  switch (stream) {
+    case StreamKind::compute:
+    case StreamKind::tensor: return GroupKind::tensor;
+    case StreamKind::data: return GroupKind::data;
+    case StreamKind::parameters: return GroupKind::parameters;
+    case StreamKind::embedding: return GroupKind::embedding;
+    case StreamKind::global: return GroupKind::world;
+    case StreamKind::pipeline_send_next:
+    case StreamKind::pipeline_receive_previous: return GroupKind::pipeline_forward;
+    case StreamKind::pipeline_send_previous:
+    case StreamKind::pipeline_receive_next: return GroupKind::pipeline_backward;
+  }
+  return GroupKind::world;
+}
+
 struct Recording {
   Program program;
   Timeline timeline;
@@ -35,7 +52,7 @@ struct Recording {
                 std::int32_t micro_batch = -1) {
     Op& added = op(kind, stream, phase, span, micro_batch);
     added.shape = shape(kind, elements);
-    Group group{GroupKind::tensor, std::vector<int>(static_cast<std::size_t>(members))};
+    Group group{group_on(stream), std::vector<int>(static_cast<std::size_t>(members))};
     std::iota(group.ranks.begin(), group.ranks.end(), 0);
     added.group = static_cast<std::uint32_t>(program.groups.size());
     program.groups.push_back(group);
