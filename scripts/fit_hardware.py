@@ -4,7 +4,7 @@
     scripts/fit_hardware.py TABLES [--out cases/hardware]
 
 TABLES holds gemm.json, attention.json, hardware.json and nccl-tests/*.txt: public operator measurements and datasheet
-values, one source key a row. They are not committed. Training-step measurements are never read: those judge the
+values, one source key a row. They are not committed; hardware_fit/cookbook_products.json, a smaller one, is. Training-step measurements are never read: those judge the
 simulator and may not make it. Plain Python, no randomness: the same tables give the same files byte for byte.
 
 One row in five, by a hash of what it measures, is held back from every fit; a profile shows the error on both sides,
@@ -23,6 +23,7 @@ import argparse
 import json
 from pathlib import Path
 
+from hardware_fit.alignment import alignment_block, short_product_entry
 from hardware_fit.attention import attention_block
 from hardware_fit.fabric import fabric_block, fit_ring
 from hardware_fit.gemm import accumulation, check_transposes, fit_gemm, gemm_rows, tiles_json, transposes_note, two_constants
@@ -123,17 +124,25 @@ class Fitter:
                 raise SystemExit(f"{gpu['key']}.{key}: the tables say {constants[key]['value']}, this script {value}")
 
     def gemm_section(self, name):
+        block, chosen, model = self.volta(GPUS[name]) if name == "V100" else self.products(name)
+        if name == "A100":
+            block["short_products"] = short_product_entry(model)
+        elif name != "V100":
+            a100 = self.once("gemm-A100", lambda: self.gemm_section("A100"))[0]["short_products"]
+            block["short_products"] = proxy(a100["value"], "ratio of time", "cookbook-products", "A100's: no table of this GPU has "
+                                            "products of few terms", rows=a100["rows"], range=a100["range"])
+        alignment = alignment_block(name)
+        return {**block, **({"alignment": alignment} if alignment else {})}, chosen
+
+    def products(self, name):
         gpu = GPUS[name]
-        if name == "V100":
-            return self.volta(gpu)
         if name in ("A100", "H100"):
             sustained = f"vidur-{name.lower()}"
         else:
             other = self.once("gemm-H100", lambda: self.gemm_section("H100"))[0]["sustained_over_burst"]
             sustained = proxy(other["value"], "ratio", "vidur", "no sustained collection of this GPU: H100's ratio, as "
                               "the power limit is what slows both", rows=other["rows"], range=other["range"])
-        block, chosen, _ = fit_gemm(self.gemm, gpu, GRIDS[name], sustained)
-        return block, chosen
+        return fit_gemm(self.gemm, gpu, GRIDS[name], sustained)
 
     def volta(self, gpu):
         check_transposes(self.gemm)
@@ -155,7 +164,7 @@ class Fitter:
                 "k_ramp": measured(p[2], "elements of k", *fit),
                 "memory_share": stated(0.8, "share of HBM bandwidth", "aic-rule"),
                 **({"tiles": tiles_json(share)} if share else {}),
-                "accumulate_exposed": accumulation(fitted, gpu, share)}, "deepbench-v100"
+                "accumulate_exposed": accumulation(fitted, gpu, share)}, "deepbench-v100", time
 
     def nvlink(self, name):
         gpu = GPUS[name]

@@ -1,6 +1,7 @@
 #include "engine/device/op_table.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/core/error.h"
 #include "engine/core/exact_sum.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double kFp32 = 4;
 constexpr double kInt32 = 4;
+constexpr std::int64_t kWidestLoad = 16;
 
 /// Elements of a dropout operand: [b, a, s, s] probabilities at the attention site, [s, b, cols] elsewhere.
 double dropout_elements(const OpShape& shape) {
@@ -70,6 +72,16 @@ MatrixProduct matrix_product_of(const OpShape& shape) {
     default:
       return {};
   }
+}
+
+std::int64_t row_alignment_of(const OpShape& shape) {
+  const MatrixProduct p = matrix_product_of(shape);
+  if (p.batch == 0) return kWidestLoad;
+  const std::int64_t in = size_of(shape.dtype), out = size_of(shape.out_dtype);
+  const bool gemm = shape.kind == OpKind::gemm;
+  const std::int64_t a = gemm ? (shape.transpose_a ? p.m : p.k) : shape.dims[3];
+  const std::int64_t b = gemm ? (shape.transpose_b ? p.k : p.n) : shape.dims[0];
+  return std::gcd(kWidestLoad, std::gcd(std::gcd(a * in, b * in), p.n * out));
 }
 
 double flops_of(const OpShape& shape) {

@@ -109,4 +109,8 @@ struct MatrixProduct {
 };
 MatrixProduct matrix_product_of(const OpShape& shape);
 
+/// Of a matrix product: the most bytes, a power of two up to 16 (the widest load), that divide every operand's row pitch. Heads
+/// begin at multiples of d in their rows, so attention's products are aligned as d and s are. 16 when it is no product.
+std::int64_t row_alignment_of(const OpShape& shape);
+
 }  // namespace benchsuite

@@ -6,8 +6,9 @@ have, all dimensions >= 1024 and above 60 GFLOP; where a GPU has one grid, that.
 Form: time = outputs k / (peak e) * exp(S(waves, k)), S on a coarse grid of knots (terms for narrow m and n were tried
 and gained nothing on held-back rows); outputs partly rounded up to whole waves of the best tile, by the share of 0, 1/4, 1/2, 3/4 that fits best
 (waves show on V100 and A100, not on Hopper and Blackwell: there single shapes are off, alike on B200 and GB200, by kernel
-choices that no list of tiles, whole or in pairs of SMs, explained better than none). Knots at k = 64 continue the line in k through 512 and 1024: no
-table has shorter products. No fewer outputs and no shorter k may take longer than more: S is lowered where they would. V100 has too few rows for a surface: a start-up, an efficiency and a ramp in k on rounded outputs.
+choices that no list of tiles, whole or in pairs of SMs, explained better than none). Under k = 512, where no grid has products,
+and for operands that lie unaligned: alignment.py. No fewer outputs and no shorter k may take longer than more: S is lowered
+where they would. V100 has too few rows for a surface: a start-up, an efficiency and a ramp in k on rounded outputs.
 Where the held-back rows miss the aim (3 %, p90 12 %), the profile states what the nearest rows of the same m and n allow.
 Where kernels of 100 ms and more run slower than those of 0.3 to 3 ms, S comes from kernels of at most 3 ms, or less where
 the rates fall by more than 15 % from one band of durations to the next: longer ones meet the power limit. What they lose
@@ -119,7 +120,6 @@ class Surface:
                 if i + 1 < len(DEPTHS):
                     self.values[at] = min(self.values[at], self.values[at + len(WAVES)] +
                                           0.99 * math.log(2) * (DEPTHS[i + 1] - DEPTHS[i]))
-        self.steepest = steepest
 
     def short(self, row):
         return self.at_peak(row) * math.exp(sum(a * self.values[i] for i, a in self.terms(row)))
@@ -142,21 +142,12 @@ class Surface:
     def json(self):
         grid = [self.values[i * len(WAVES):(i + 1) * len(WAVES)] for i in range(len(DEPTHS))]
         best = min(line[WAVES.index(4.0)] for line in grid)  # many waves; few take smaller tiles, which count as slower
-        shallow = []
-        for first, second in zip(grid[0], grid[1]):
-            t512, t1024 = 512 * math.exp(first), 1024 * math.exp(second)
-            slope = max((t1024 - t512) / 512, 0.0)
-            start = max(t512 - 512 * slope, 0.0)
-            shallow.append(math.log((start + 64 * slope) / 64))
-        for j in reversed(range(len(WAVES) - 1)):
-            shallow[j] = min(shallow[j], shallow[j + 1] + self.steepest * (WAVES[j + 1] - WAVES[j]))
-
         def plain(values):
             return [round(v, 4) + 0.0 for v in values]
 
         out = {"efficiency": math.exp(-best), "surface": {
-            "log2_waves": list(WAVES), "log2_k": [6.0] + [rounded(k, 6) for k in DEPTHS],
-            "slowdown": [plain([v - best for v in line]) for line in [shallow] + grid]}}
+            "log2_waves": list(WAVES), "log2_k": [rounded(k, 6) for k in DEPTHS],
+            "slowdown": [plain([v - best for v in line]) for line in grid]}}
         if self.long:
             out["long_kernel"] = {"log10_s": list(LONG), "slowdown": plain(self.long)}
         if self.wave_share:

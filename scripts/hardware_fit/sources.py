@@ -33,6 +33,10 @@ SOURCES = {
     "llmcompass": "PrincetonUniversity/LLMCompass ae/figure5: PyTorch fp16 GELU, softmax, LayerNorm on A100, eager",
     "quack": "Dao-AILab/quack (Apache-2.0) bf16 single-row kernel benchmark figure, H100",
     "cookbook": "EleutherAI/cookbook (Apache-2.0) sample transformer results; an A100-class GPU that is not named",
+    "cookbook-products": "EleutherAI/cookbook (Apache-2.0), sizing/results, of Anthony et al. 2024 (arXiv:2401.14489): fp16 batched and single "
+                         "products of head sizes and widths that are multiples of 8 or not; commit and rows in "
+                         "scripts/hardware_fit/cookbook_products.json",
+    "pytorch-83272": "PyTorch issue 83272 (2022, CUDA 11.6): torch.bmm of 140 and of 128 columns in fp16 and bf16, on a GPU that writes 1.3 TB/s",
     "aic-nccl": "ai-dynamo/aiconfigurator (Apache-2.0): nccl-tests tables of one node, 2, 4 and 8 GPUs",
     "vtrain-nccl": "VIA-Research/vTrain NCCL tables: all_reduce of 2 to 8 V100 in one node",
     "other-nccl": "all_reduce, all_gather and reduce_scatter in one node as others measured them: {nccl}",

@@ -66,6 +66,12 @@ std::int32_t permille(double part, double whole) {
   return whole > 0 ? static_cast<std::int32_t>(std::min(1000.0, std::round(1000 * part / whole))) : 0;
 }
 
+double alignment_rate(const GemmModel& gemm, const OpShape& shape) {
+  const auto rates = gemm.alignment.find(shape.dtype);
+  const std::int64_t bytes = rates == gemm.alignment.end() ? 16 : row_alignment_of(shape);
+  return bytes >= 16 ? 1 : bytes >= 4 ? rates->second.narrow : rates->second.odd;
+}
+
 Collective collective_of(OpKind kind) {
   switch (kind) {
     case OpKind::all_reduce:
@@ -217,7 +223,10 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   const double written = static_cast<double>(size_of(shape.out_dtype)) * (shape.accumulate ? 2 : 1);
   const double traffic = bytes_of(shape) / bandwidth;
   math += gemm.accumulate_exposed * std::max(0.0, written - 2) * products / bandwidth;
-  double seconds = std::max({gemm.floor_s, math, traffic});
+  if (const double first = gemm.surface_k.empty() ? 0 : std::exp2(gemm.surface_k.front()); k < first) {
+    math += gemm.short_products * (1 - k / first) * 2 * products / bandwidth;
+  }
+  double seconds = std::max(gemm.floor_s, std::max(math, traffic) / alignment_rate(gemm, shape));
   if (cast && !shape.transpose_a) {
     // Transformer Engine, delayed scaling: one kernel casts an activation and its transpose, for the products of both passes
     // (pytorch/module/linear.py, cast_transpose); weights are cast once a step, which is not charged.

@@ -97,6 +97,17 @@ class ProfileReader : ProvenanceReader {
       });
     });
     section(gemm, "surface", false, [&](ObjectReader& surface) { read_surface(surface, model); });
+    if (gemm.has("short_products"))
+      model.short_products = quantity(gemm, "short_products", "ratio of time", 1, Range::not_negative);
+    section(gemm, "alignment", false, [&](ObjectReader& alignment) {
+      for (const DType type : {DType::bf16, DType::fp16}) {
+        section(alignment, std::string(name_of(type)).c_str(), false, [&](ObjectReader& rates) {
+          AlignmentRates& of_type = model.alignment[type];
+          if (rates.has("narrow")) of_type.narrow = quantity(rates, "narrow", "ratio", 1, Range::share);
+          if (rates.has("odd")) of_type.odd = quantity(rates, "odd", "ratio", 1, Range::share);
+        });
+      }
+    });
     section(gemm, "long_kernel", false, [&](ObjectReader& slow) { model.long_kernel = curve(slow, "log10_s"); });
     if (gemm.has("accumulate_exposed"))
       model.accumulate_exposed =

@@ -30,11 +30,19 @@ struct GemmTile {
   double relative = 1;
 };
 
+/// The rate of matrix products by how their operands' rows are aligned (row_alignment_of), over that of 16 bytes: a kernel loads
+/// whole vectors from those, and the library has slower ones for the others.
+struct AlignmentRates {
+  double narrow = 1;  ///< 4 or 8 bytes
+  double odd = 1;     ///< one 16-bit element
+};
+
 /// Time of a matrix product of batch x [m, n, k]:
-///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k))
+///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k)); under the surface's first k, a straight line
+///             in k from there to short_products times the writing of the outputs
 ///   outputs = (m n batch)^(1 - wave_share) * (m n batch rounded up to whole waves of the best tile)^wave_share, and
 ///             never under a quarter of a wave: fewer SMs at work do not make the work faster
-///   time    = max(floor, math, bytes / (memory bandwidth memory_share)).
+///   time    = max(floor, max(math, bytes / (memory bandwidth memory_share)) / alignment rate).
 /// That is a burst: cold, at full clocks. Sustained work divides the math by sustained_over_burst; a single long kernel
 /// meets the power limit by itself: times exp(long_kernel(log10 seconds)).
 struct GemmModel {
@@ -48,6 +56,8 @@ struct GemmModel {
   std::vector<double> surface_waves;  ///< log2 of m n batch / (128 x 128 x SMs)
   std::vector<double> surface_k;      ///< log2 of k
   std::vector<double> surface;        ///< slowdown (natural log) by k, then waves; empty: none
+  double short_products = 0;          ///< what writing the outputs takes at k = 0 over the bandwidth's time; 0: hidden
+  std::map<DType, AlignmentRates> alignment;  ///< by input type; all alike where there is none
   Curve long_kernel;                  ///< slowdown (natural log) by log10 of the burst seconds
   double accumulate_exposed = 0;      ///< share of the extra traffic of an fp32 accumulation that the kernel does not hide
   double fp8_over_bf16 = 0;           ///< speed of an 8-bit product against a 16-bit one; 0: from the peaks

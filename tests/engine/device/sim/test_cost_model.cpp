@@ -91,6 +91,35 @@ TEST_F(TinyModel, SurfaceSlowsFewWavesAndShortLoops) {
   EXPECT_EQ(compute(shape_of(OpKind::gemm, {128, 256, 1024, 1})), compute(shape_of(OpKind::gemm, {160, 256, 1024, 1})));
 }
 
+TEST_F(TinyModel, ProductsOfFewTermsWaitForTheirOutputs) {
+  profile_.gemm.k_ramp = 0;
+  profile_.gemm.surface_waves = {0, 2};
+  profile_.gemm.surface_k = {9, 10};
+  profile_.gemm.surface = {std::log(2.0), std::log(2.0), 0, 0};
+  profile_.gemm.short_products = 1.5;
+  // At k = 512 the surface alone: 2 10^6 512 2 / 50 TFLOP/s = 40.96 us. Outputs are written in 2 MB / 0.5 TB/s = 4 us.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 512, 1})), 40'960'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 384, 1})), 30'720'000 + 1'500'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 128, 1})), 10'240'000 + 4'500'000);
+  profile_.gemm.short_products = 0;
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 128, 1})), 10'240'000);
+}
+
+TEST_F(TinyModel, UnalignedRowsRunAtTheRateOfTheirAlignment) {
+  profile_.gemm.alignment[DType::bf16] = {0.8, 0.5};
+  const auto product = [&](std::int64_t n, DType type = DType::bf16) { return compute(shape_of(OpKind::gemm, {1000, n, 896, 1}, type)); };
+  const auto aligned = [](std::int64_t n) { return 2.0 * 1000 * static_cast<double>(n) * (896 + 100) / 50e12 * 1e12; };
+  EXPECT_EQ(product(1000), std::llround(aligned(1000)));
+  EXPECT_EQ(product(1004), std::llround(aligned(1004) / 0.8)) << "8 bytes";
+  EXPECT_EQ(product(1002), std::llround(aligned(1002) / 0.8)) << "4 bytes";
+  EXPECT_EQ(product(1001), std::llround(aligned(1001) / 0.5)) << "one element";
+  profile_.peak_flops[DType::fp16] = 100e12;
+  EXPECT_EQ(product(1001, DType::fp16), std::llround(aligned(1001))) << "no rates of this type";
+  // Traffic too: 1001 x 1001 outputs of 4 bytes and two vectors, at 0.5 TB/s and half the rate; arithmetic would take 4.05 us.
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1001, 1001, 1, 1}, DType::bf16, DType::fp32)),
+            std::llround((2.0 * (1001 + 1001) + 4.0 * 1001 * 1001) / 0.5e12 / 0.5 * 1e12));
+}
+
 TEST_F(TinyModel, AccumulationChargesTheTrafficTheLoopDoesNotHide) {
   OpShape shape = shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::bf16, DType::fp32);
   shape.accumulate = true;

@@ -29,6 +29,30 @@ TEST(OpTable, Gemm) {
   EXPECT_EQ(matrix_product_of(gemm).batch, 1);
 }
 
+TEST(OpTable, AProductIsAsAlignedAsItsLeastAlignedRows) {
+  OpShape gemm = shape_of(OpKind::gemm, {6, 64, 32, 1});  // m counts rows, which is no pitch
+  EXPECT_EQ(row_alignment_of(gemm), 16);
+  gemm.transpose_a = true;  // A is stored [k, m]: rows of 6 elements
+  EXPECT_EQ(row_alignment_of(gemm), 4);
+  EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 64, 12, 1})), 8) << "rows of A";
+  EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 63, 32, 1})), 2) << "rows of B and C";
+  OpShape transposed = shape_of(OpKind::gemm, {8, 64, 63, 1});
+  transposed.transpose_b = true;  // B is stored [n, k]
+  EXPECT_EQ(row_alignment_of(transposed), 2);
+  EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 12, 32, 1}, DType::bf16, DType::fp32)), 8) << "rows of B";
+  EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 12, 32, 1}, DType::fp32, DType::fp32)), 16);
+  // Heads lie side by side: their size decides, and the length, which is the pitch of scores.
+  for (const OpKind kind : {OpKind::attention_scores, OpKind::attention_context, OpKind::attention_context_backward_p,
+                            OpKind::attention_context_backward_v, OpKind::attention_scores_backward_q,
+                            OpKind::attention_scores_backward_k}) {
+    EXPECT_EQ(row_alignment_of(shape_of(kind, {2048, 2, 3, 128, 0, 0})), 16) << name_of(kind);
+    EXPECT_EQ(row_alignment_of(shape_of(kind, {2048, 2, 3, 108, 0, 0})), 8) << name_of(kind);
+    EXPECT_EQ(row_alignment_of(shape_of(kind, {2048, 2, 3, 150, 0, 0})), 4) << name_of(kind);
+    EXPECT_EQ(row_alignment_of(shape_of(kind, {2047, 2, 3, 128, 0, 0})), 2) << name_of(kind);
+  }
+  EXPECT_EQ(row_alignment_of(shape_of(OpKind::flash_attention, {2047, 2, 3, 150, 0, 0})), 16) << "no product";
+}
+
 // s 8, b 2, a 3, d 4: part = 192 elements, matrix = 384.
 TEST(OpTable, UnfusedAttentionIsSixProductsOfEqualWork) {
   const std::array<std::int64_t, 6> dims{8, 2, 3, 4, 0, 0};
