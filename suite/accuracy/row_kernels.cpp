@@ -1,5 +1,7 @@
 #include "suite/accuracy/row_kernels.h"
 
+#include "engine/core/error.h"
+
 namespace benchsuite {
 
 std::string apply_kernels(const Json& attention_kernel, const Json& rmsnorm_kernel, AttentionKernel attention,
@@ -26,9 +28,18 @@ std::string apply_kernels(const Json& attention_kernel, const Json& rmsnorm_kern
 LayerSplit split_of(const Json& word, std::int64_t layers, std::int64_t pp, std::int64_t vpp) {
   LayerSplit split;
   if (pp == 1) return split;
+  const std::int64_t chunks = pp * vpp;
+  const bool counted = layers % chunks != 0 && (layers + 2) % chunks == 0;
   if (word == Json("embedding and loss")) {
-    const std::int64_t chunks = pp * vpp;
-    if (layers % chunks != 0 && (layers + 2) % chunks == 0) split.counts_embedding = split.counts_loss = true;
+    split.counts_embedding = split.counts_loss = counted;
+  } else if (word == Json("layers in turn")) {
+    const std::int64_t most = div_ceil(layers, pp), last = layers - most * (pp - 1);
+    if (counted) {
+      split.counts_embedding = split.counts_loss = true;
+    } else if (layers % chunks != 0 && last > 0) {
+      split.stages.assign(static_cast<std::size_t>(pp), most);
+      split.stages.back() = last;
+    }
   } else if (word == Json("uniform modules")) {
     constexpr std::int64_t kBefore = 1, kAfter = 2;  // embedding; norm and head
     const std::int64_t modules = layers + kBefore + kAfter, least = modules / pp, larger = modules % pp;

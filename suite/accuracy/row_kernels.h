@@ -12,8 +12,10 @@ namespace benchsuite {
 std::string apply_kernels(const Json& attention_kernel, const Json& rmsnorm_kernel, AttentionKernel attention,
                           Stack& stack);
 
-/// "embedding and loss": each counts as a layer where the layers alone don't divide (NeMo, Megatron-core, DeepSpeed
-/// type:transformer|embedding). "uniform modules": the embedding, layers, final norm and head are divided so that the first
+/// "embedding and loss": each counts as a layer where the layers alone don't divide (NeMo, Megatron-core). "layers in turn":
+/// likewise (Megatron-DeepSpeed's --pp-partition-method type:transformer|embedding); where that doesn't divide either, stages
+/// hold what the fullest must, the last one the rest (its default type:transformer; DeepSpeed, runtime/utils.py,
+/// partition_balanced: a stage is filled up to the least bottleneck before the next begins). "uniform modules": the embedding, layers, final norm and head are divided so that the first
 /// stages hold one more (scaling, pipeline_partitioning.py). Null or an even division: none.
 LayerSplit split_of(const Json& word, std::int64_t layers, std::int64_t pp, std::int64_t vpp);
 

@@ -88,6 +88,10 @@ TEST_F(MapRow, StagesAreDividedAsTheSoftwareDoes) {
   EXPECT_TRUE(split_of(Json("embedding and loss"), 64, 8, 1).even());
   EXPECT_TRUE(split_of(Json("embedding and loss"), 62, 8, 1).counts_loss);
   EXPECT_TRUE(split_of(Json("embedding and loss"), 61, 8, 1).even()) << "neither divides: validation says so";
+  EXPECT_TRUE(split_of(Json("layers in turn"), 84, 12, 1).even());
+  EXPECT_TRUE(split_of(Json("layers in turn"), 82, 12, 1).counts_embedding);
+  EXPECT_THAT(split_of(Json("layers in turn"), 78, 12, 1).stages, ::testing::ElementsAre(7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1));
+  EXPECT_TRUE(split_of(Json("layers in turn"), 61, 12, 1).even()) << "eleven stages of 6 leave none: validation says so";
   // 63 modules on 16 stages: fifteen of 4, one of 3; the first holds the embedding, the last the norm and the head.
   EXPECT_THAT(split_of(Json("uniform modules"), 60, 16, 1).stages,
               ::testing::ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1));
