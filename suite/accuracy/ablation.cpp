@@ -21,6 +21,8 @@ std::vector<Effect> effects() {
   return {
       {"products at burst rate", {}, {"burst", [](HardwareProfile& p) { p.gemm.sustained_over_burst = 1; }}},
       {"no waves of tiles", {}, {"no waves", [](HardwareProfile& p) { p.gemm.wave_share = 0; }}},
+      {"unaligned products at the aligned rate", {}, {"all aligned", [](HardwareProfile& p) { p.gemm.alignment.clear(); }}},
+      {"products of few terms hide their outputs", {}, {"hidden outputs", [](HardwareProfile& p) { p.gemm.short_products = 0; }}},
       {"weight gradients add up free of charge", {}, {"free accumulation", [](HardwareProfile& p) { p.gemm.accumulate_exposed = 0; }}},
       {"memory-bound kernels at full bandwidth", {}, {"full bandwidth", [](HardwareProfile& p) {
          for (auto& [op, model] : p.memory_ops) model.share = 1;
