@@ -16,17 +16,22 @@ token by token: for the same work, many sequences of few heads take longer than 
 tokens: 64 sequences of 8 heads a third longer than 8 of 64). It is fitted as a time a token (0 to 2 ns), counted when the
 rows are compared and left out of rates and occupancy, as training writes no cache. Where the levels become the rates
 (Blackwell), the floor that the profile charges every kernel comes off first, and the errors are those of the rates. A100 takes sglang's collection and Hopper TensorRT-LLM's: each GPU's most regular one (least
-error of this form). Their levels are not used: they write a paged cache besides. How much longer their rows of many blocks take than the figure says
-is the range of the profile's time factor.
+error of this form). Their levels are not used: they write a paged cache besides. How much longer their rows of many blocks take than the figure
+says, that write counted, is the range of the profile's time factor, of the figure's kernel under its own name too. On A100 sglang and vLLM run FlashAttention-2;
+TensorRT-LLM's kernel is its own, which no training software runs: it is shown and not drawn. On Hopper no collection runs cuDNN's: both stand in. Single shapes of 2,048 positions and more, each collection's
+own median taken out, give the error that an ensemble draws of FlashAttention-2 shape by shape: held-back rows of a figure say only how a curve
+interpolates it. Other kernels have no table of another machine and keep those.
 """
 import math
 
-from hardware_fit.gemm import EMPTY_KERNEL_US
-from hardware_fit.numerics import (UNIT_S, beside, fit_positive, hat, held_back, least_absolute, on_knots, rounded,
+from hardware_fit.gemm import AS_FLOOR, EMPTY_KERNEL_US
+from hardware_fit.numerics import (UNIT_S, beside, fit_positive, hat, held_back, least_absolute, on_knots, other_machines, rounded,
                                    split_errors, stated, time_factor)
 
 BLOCKS = (-2.0, -1.0, 0.0, 1.0, 2.0, 4.0)  # log2 of blocks per SM
 FLOOR_US = 3
+NOT_DRAWN = ("aic-a100-trtllm",)
+TRAINED_LENGTH = 2048  # under it, what a prefill does for each sequence besides shows
 WRITES = tuple(0.2 * i for i in range(11))  # ns a token, to write its keys and values into the paged cache
 
 
@@ -156,38 +161,44 @@ def from_figure(forward, backward, held=True):
     return rates, split_errors(predict, [r for r in rows if not held_back(*r[:3])], kept)
 
 
-def section(kernel, source, report, rates, filled, reason, spread=None, **more):
+def section(kernel, source, report, rates, filled, reason, compared=(None, None), **more):
+    spread, machines = compared
     beside_it = {"spread": spread, "time_factor": time_factor(
-        spread, "aic-attention", "the range reaches to the slowest collection of prefill rows of many blocks, forward only")} \
-        if spread else {}
+        [s for s in spread if s["source"] not in NOT_DRAWN], "aic-attention",
+        "the range reaches to the slowest collection of prefill rows of many blocks, forward only")} if spread else {}
     return {"kernel": kernel, "unit": "TFLOP/s", "source": source, "status": "proxy", "reason": reason, **report,
-            **beside_it, **more, "floor": stated(FLOOR_US, "us", "aic-rule, superbench", range=[2.45, EMPTY_KERNEL_US]),
+            **({"other_machines": machines} if machines else {}), **beside_it, **more, "floor": stated(FLOOR_US, "us", "aic-rule, superbench", range=[2.45, EMPTY_KERNEL_US], **AS_FLOOR),
             "rates": rates, "occupancy": filled}
 
 
 def others(table, sources, rates, gpu):
-    """Collections of many blocks beside the profile's forward rates."""
-    out = []
+    """Collections of many blocks beside the profile's forward rates; and how far their single shapes lie, as other machines' do."""
+    out, compared = [], []
     for source in sources:
+        write = occupancy(table, source, gpu).write * 1e-9
         rows = [r for r in collection(table, source, gpu) if r[2] * r[1] >= 16 * 128 * gpu["sms"]]
         by_head = {r["head_dim"]: r["forward"] for r in rates if r["causal"]}
         rows = [r for r in rows if r[0] in by_head]
 
-        def predict(r):
+        def predict(r, write=write):
             p = by_head[r[0]]
-            return r[3] / (1e12 * rate((p["rate"], p["ramp"], p["power"]), r[1]))
+            return r[3] / (1e12 * rate((p["rate"], p["ramp"], p["power"]), r[1])) + r[4] * write
         out.append(beside(source, predict, rows))
-    return out
+        if source not in NOT_DRAWN:
+            compared.append((predict, [r for r in rows if r[1] >= TRAINED_LENGTH]))
+    return out, other_machines(compared)
 
 
-def other_kernels(table, source, kernels, ratio):
-    """Kernels of a figure that software of other years ran, or names."""
+def other_kernels(table, source, kernels, ratio, usual=None, machines=None):
+    """Kernels of a figure that software of other years ran, or names; `usual`: the profile's own, under its name, and how far its single
+    shapes lie on other machines."""
     out = []
     for kernel, implementation in kernels:
         rates, report = from_figure(*split_passes(figure(table, source, implementation), ratio))
         out.append({"kernel": kernel, "source": "fa2-figure, fa3-figure", "status": "proxy",
                     "reason": "the figure gives forward and backward together; split by FlashAttention-2's ratio on H100",
-                    **report, "rates": rates})
+                    **report, **({"other_machines": machines, "usual_time_factor": True} if kernel == usual else {}),
+                    "rates": rates})
     return out
 
 
@@ -197,12 +208,14 @@ def attention_block(table, name, gpu):
         forward, backward = split_passes(figure(table, "fa2-fig-a100", "FlashAttention-2"), ratio)
         rates, report = from_figure(forward, backward)
         filled = occupancy_json(occupancy(table, "aic-a100-sglang", gpu), "aic-attention", "aic-a100-sglang")
+        compared = others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu)
         return section("FlashAttention-2", "fa2-figure, fa3-figure", report, rates, filled,
                        "the figure gives forward and backward together; split by the ratio of the same kernel on H100",
-                       spread=others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu),
+                       compared=compared,
                        other_kernels=other_kernels(table, "fa2-fig-a100", (
                            ("flash-attention-1", "FlashAttention-1"), ("flash-attention-2", "FlashAttention-2"),
-                           ("flash-attention-triton", "FlashAttention-triton")), ratio))
+                           ("flash-attention-triton", "FlashAttention-triton")), ratio,
+                           "flash-attention-2", compared[1]))
     if name in ("H100", "H200"):
         forward = figure(table, "fa3-fig-h100-fwd", "cuDNN")
         backward = {(d, c, s): v * ratio[min(d, 128), c, s] for (d, c, s), v in forward.items()}
@@ -211,9 +224,9 @@ def attention_block(table, name, gpu):
         reason = "no public backward rates of this kernel: FlashAttention-2's ratio of backward to forward is used"
         if name == "H200":
             reason = "no figure of this GPU: H100's, which has the same SMs and clocks; " + reason
-        beside_it = ("aic-h100-trtllm", "aic-h100-vllm") if name == "H100" else ("aic-h200-vllm",)
+        spread, _ = others(table, ("aic-h100-trtllm", "aic-h100-vllm") if name == "H100" else ("aic-h200-vllm",), rates, gpu)
         return section("cuDNN fused attention", "fa3-figure, fa2-figure", report, rates, filled, reason,
-                       spread=others(table, beside_it, rates, gpu),
+                       compared=(spread, None),
                        other_kernels=other_kernels(table, "fa2-fig-h100", (
                            ("flash-attention-1", "FlashAttention-1"), ("flash-attention-2", "FlashAttention-2")), ratio))
     if name == "V100":

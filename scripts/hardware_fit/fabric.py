@@ -26,6 +26,7 @@ table has steps at 4 KiB (22 to 32 us) and 4 MiB (182 to 293 us) where its netwo
 messages; one table of one pair of nodes does not tell how they move with nodes and ranks, so they are not modelled.
 """
 import math
+import re
 from statistics import median
 
 from hardware_fit.network import CHANNELS, LEAST_MOVED, busbw_factor, nccl_tests, numbers
@@ -213,13 +214,22 @@ def send_wire(tables):
                   note="the range reaches to a send of PyTorch on 400 Gb/s, if the collection's fabric is that")
 
 
-def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, sms, reason=None, others=False):
+def omni_path(table, nics):
+    """NIC rate of the nodes with Omni-Path whose all_reduce between two nodes was measured, GB/s. The figure is read as nccl-tests' bus
+    bandwidth, as its author's tables are; the range reaches to that of two nodes of four GPUs if it was the algorithm's."""
+    gigabits = int(re.search(r"(\d+) Gb/s per node", table["cloud_networks"]["JeanZay Omni-Path (BLOOM)"]["value"])[1])
+    rate = gigabits / 8 / nics
+    return stated(rounded(rate), "GB/s", "jean-zay", rows=1, range=[rounded(rate), rounded(rate * busbw_factor("all_reduce", 8))],
+                  note=f"{gigabits} Gb/s a node of {100 * nics}, measured; the range reaches to an algorithm bandwidth of that, two nodes of four GPUs")
+
+
+def fabric_block(tables, ring, nics, gigabits, nics_source, ring_source, sms, reason=None, others=False, rate=None):
     note = {"status": "proxy", "reason": reason} if reason else {}
     return {
-        "tier": f"{nics} x {gigabits} Gb/s, one rail a NIC",
+        "tier": f"{nics} x {gigabits} Gb/s" + (" Omni-Path" if rate else "") + ", one rail a NIC",
         "nics_per_node": stated(nics, "count", nics_source),
-        "nic_bandwidth": stated(USABLE[gigabits], "GB/s", "nccl-maintainers",
-                                **({"range": [46.0, 48.0]} if gigabits == 400 else {})),
+        "nic_bandwidth": rate or stated(USABLE[gigabits], "GB/s", "nccl-maintainers",
+                                        **({"range": [46.0, 48.0]} if gigabits == 400 else {})),
         "send_latency": send_latency(tables),
         "send_wire_factor": send_wire(tables),
         "time_factor": time_factor(ring["spread"], ring_source + (", other-fabrics" if others else ""), "the range spans the medians of the tables beside the ring, "

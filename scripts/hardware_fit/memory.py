@@ -11,7 +11,9 @@ PyTorch's attention with and without a causal mask; with it, one more kernel add
 the gradient passes): the difference of the times for 4 bytes an element, the mask staying in the L2.
 Blackwell: no public kernel measurement; it takes H100's shares. V100: NeuSight's fp32 kernels.
 Ranges: what the measurements of the same kind of kernel say, other libraries' and precisions' included; 0.8 is what
-aiconfigurator's authors observe. An op that stands in for another has its range. The floor's goes from the smallest
+aiconfigurator's authors observe. Of eager rows the fitted floor comes off first: it is the host's, and drawn as such. LayerNorm's
+reach to row lengths of 16,384, the widest models' (PyTorch's kernel falls to 0.47 there), softmax's to 8,192. An op that stands in for another has its range and is
+drawn with it ("as"): what is not known of both is one thing. The floor's goes from the smallest
 kernel in a graph to the time between events around an empty one.
 """
 import math
@@ -21,16 +23,33 @@ from hardware_fit.gemm import EMPTY_KERNEL_US
 from hardware_fit.numerics import UNIT_S, fit_positive, measured, proxy, quantile, rounded, stated
 
 
-def eager_share(table, op, bandwidth, keep):
+def eager_rows(table, op):
+    """[(dimensions, bytes, seconds)] of a kernel called eagerly."""
     rows = []
     for r in table["memory_bound"]["rows"]:
         if r["op"] == op and "LLMCompass" in r["source"]:
             dims = [int(x) for x in r["shape"].split("x")]
-            if keep(dims):
-                size = 4.0 * math.prod(dims)
-                rows.append((size, size / (r["GBps"] * 1e9)))
+            size = 4.0 * math.prod(dims)
+            rows.append((dims, size, size / (r["GBps"] * 1e9)))
+    return rows
+
+
+def eager_fit(table, op, bandwidth, keep):
+    """(floor in us, share), rows, error"""
+    rows = [r[1:] for r in eager_rows(table, op) if keep(r[0])]
     p, error = fit_positive(lambda p, r: p[0] * UNIT_S + r[0] / (min(p[1], 1.0) * bandwidth), rows, (30.0, 0.6))
-    return min(p[1], 1.0), len(rows), error
+    return (p[0], min(p[1], 1.0)), len(rows), error
+
+
+def eager_share(table, op, bandwidth, keep):
+    (_, share), count, error = eager_fit(table, op, bandwidth, keep)
+    return share, count, error
+
+
+def row_shares(table, op, bandwidth, longest):
+    """Shares of single shapes with rows up to `longest`, the floor of the fitted ones taken off."""
+    (floor, _), _, _ = eager_fit(table, op, bandwidth, lambda dims: dims[1] <= FITTED_LENGTH)
+    return [size / (seconds - floor * UNIT_S) / bandwidth for dims, size, seconds in eager_rows(table, op) if dims[1] <= longest]
 
 
 def add_share(table, gpu, l2_bytes):
@@ -47,6 +66,7 @@ def median_share(fractions, source, **more):
 
 
 SHARE = "share of HBM bandwidth"
+FITTED_LENGTH = 8192  # of eager rows
 NORM_LENGTHS = ("1K", "2K", "4K", "8K", "16K")
 
 
@@ -75,6 +95,10 @@ def widened(constant, values):
 def fractions(table, op, gpu):
     return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == op and gpu in r["gpu"]
             and r["frac_of_peak"] <= 1 and r.get("shape", "") != "1024"]
+
+
+def fp32_fractions(table, op, gpu):
+    return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == op and r["dtype"] == "fp32" and gpu in r["gpu"]]
 
 
 def gated_shares(table, gpu):
@@ -118,14 +142,11 @@ def memory_block(table, attention, gpu):
         widened(ops["add"], [0.8] + [x for op in ("add", "mul", "div") for x in fractions(table, op, "A100")])
         ops["gelu"] = {**gelu, "source": "llmcompass, vidur, neusight"}
         widened(ops["gelu"], gated_shares(table, "A100") + fractions(table, "tanh", "A100"))
-        for name, op in (("layernorm", "layernorm"), ("softmax", "softmax")):
-            share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= 8192)
-            ops[name] = measured(share, SHARE, "llmcompass", count, error)
-            widened(ops[name], [x for x in fractions(table, op, "A100") + fractions(table, {"layernorm": "ln"}.get(op, op),
-                                                                                     "A100") if x >= 0.4])
-        fp32 = [r["frac_of_peak"] for r in table["memory_bound"]["rows"]
-                if r["op"] == "softmax" and r["dtype"] == "fp32" and "A100" in r["gpu"]]
-        entropy = widened(proxy(median(fp32), SHARE, "neusight, llmcompass",
+        for op, fp32_op, longest in (("layernorm", "ln", 16384), ("softmax", "softmax", 8192)):
+            share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= FITTED_LENGTH)
+            ops[op] = measured(share, SHARE, "llmcompass, neusight", count, error)
+            widened(ops[op], row_shares(table, op, a100, longest) + fp32_fractions(table, fp32_op, "A100"))
+        entropy = widened(proxy(median(fp32_fractions(table, "softmax", "A100")), SHARE, "neusight, llmcompass",
                                 "passes over fp32 rows; the nearest measured kernel is fp32 softmax"),
                           [ops["softmax"]["value"]])
     else:
@@ -151,11 +172,13 @@ def memory_block(table, attention, gpu):
                            "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
                            rows=1)
     widened(ops["dropout"], [ops["add"]["value"]])
-    for op in ("ce_max", "ce_sum", "ce_loss", "ce_backward"):
-        ops[op] = entropy
+    ops["ce_max"] = entropy
+    for op in ("ce_sum", "ce_loss", "ce_backward"):
+        ops[op] = {**entropy, "as": "memory_ops.shares.ce_max"}
 
     def like(op, other, reason):
-        ops[op] = proxy(ops[other]["value"], SHARE, ops[other]["source"], reason, range=ops[other]["range"])
+        ops[op] = proxy(ops[other]["value"], SHARE, ops[other]["source"], reason, range=ops[other]["range"],
+                        **{"as": f"memory_ops.shares.{other}"})
 
     for op in ("bias_gelu", "gelu_backward", "bias_gelu_backward"):
         like(op, "gelu", "as gelu: same streaming kernel with another operand")
@@ -170,5 +193,5 @@ def memory_block(table, attention, gpu):
     if gpu not in ("A100", "H100"):
         for op in ops:
             ops[op] = proxy(ops[op]["value"], SHARE, ops[op]["source"], f"no {gpu} measurement; H100's share of its bandwidth",
-                            range=ops[op]["range"])
+                            range=ops[op]["range"], **{"as": ops[op]["as"]} if "as" in ops[op] else {})
     return {"floor": stated(3, "us", "aic-rule, aic-launch, superbench", range=[2.45, EMPTY_KERNEL_US]), "shares": ops}

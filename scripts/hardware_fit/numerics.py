@@ -4,6 +4,7 @@ import math
 from statistics import median
 
 UNIT_S = 1e-6  # tables give microseconds
+MEMBERS = 8  # rows whose median says something of their class
 
 
 def rounded(x, digits=4):
@@ -141,14 +142,26 @@ def beside(source, predict, rows):
             "bias": rounded(median(predict(row) / row[-1] - 1 for row in rows), 2)}
 
 
-def other_machines(tables):
+def quantiles(relative):
+    return {"median": rounded(median(relative), 2), "p90": rounded(quantile(relative, 0.9), 2)}
+
+
+def other_machines(tables, size=None):
     """Errors of single shapes on machines that were not fitted, [(predict, rows)], with each table's own median taken out: what a
-    factor common to all of its rows can't account for."""
-    relative = []
+    factor common to all of its rows can't account for. With `size`, a row's class, that is told in two: what a table's rows of one class share
+    (their median; classes of fewer than MEMBERS rows keep the table's), and what is left of each."""
+    relative, of_size = [], []
     for predict, rows in tables:
         ratios = [predict(row) / row[-1] for row in rows]
-        relative += [abs(ratio / median(ratios) - 1) for ratio in ratios]
-    return {"rows": len(relative), "median": rounded(median(relative), 2), "p90": rounded(quantile(relative, 0.9), 2)}
+        common = median(ratios)
+        classes = {}
+        for row, ratio in zip(rows, ratios):
+            classes.setdefault(size(row) if size else 0, []).append(ratio / common)
+        for members in classes.values():
+            shared = median(members) if size and len(members) >= MEMBERS else 1.0
+            of_size += [abs(shared - 1)] * len(members)
+            relative += [abs(ratio / shared - 1) for ratio in members]
+    return {"rows": len(relative), **quantiles(relative), **({"of_size": quantiles(of_size)} if size else {})}
 
 
 def time_factor(spread, source, note):

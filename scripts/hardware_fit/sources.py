@@ -30,7 +30,7 @@ SOURCES = {
     "aic-attention": "ai-dynamo/aiconfigurator (Apache-2.0): causal prefill attention, multi-head rows, {attention} "
                      "collection",
     "neusight": "sitar-lab/NeuSight operator data, A100 80GB PCIe, fp32",
-    "llmcompass": "PrincetonUniversity/LLMCompass ae/figure5: PyTorch fp16 GELU, softmax, LayerNorm on A100, eager",
+    "llmcompass": "PrincetonUniversity/LLMCompass ae/figure5: PyTorch fp16 GELU, softmax, LayerNorm and products on A100, eager",
     "quack": "Dao-AILab/quack (Apache-2.0) bf16 single-row kernel benchmark figure, H100",
     "cookbook": "EleutherAI/cookbook (Apache-2.0) sample transformer results; an A100-class GPU that is not named",
     "cookbook-products": "EleutherAI/cookbook (Apache-2.0), sizing/results, of Anthony et al. 2024 (arXiv:2401.14489): fp16 batched and single "
@@ -44,6 +44,8 @@ SOURCES = {
     "nccl-maintainers": "NVIDIA/nccl-tests issues 119 and 290, maintainers: usable 24 GB/s per 200 Gb/s NIC, 12 per "
                         "100 Gb/s, 46 to 48 per 400 Gb/s",
     "nccl-tuning": "NVIDIA/nccl src/graph/tuning.cc (BSD): hardware latencies of ring steps, NVLink and network",
+    "jean-zay": "stas00/ml-engineering network (CC-BY-SA-4.0), Omni-Path: Jean Zay's nodes of 4 x 100 Gb/s in 2022, only 135 Gb/s, the same "
+                "a year later; bigscience-workshop/bigscience, experiments: all_reduce between two of its nodes",
     "other-fabrics": "collectives between nodes as others measured them: {fabrics}",
     "deepops": "NVIDIA/deepops documentation (BSD): nccl-tests all_reduce on 2 and 4 DGX A100, 8 x HDR 200 Gb/s",
     "azure-ndv4": "nccl-tests all_reduce on 2 Azure NDv4 nodes (8 x A100, 8 x HDR 200 Gb/s)",

@@ -31,7 +31,7 @@ void for_each_range(Node& json, const std::string& path, const Visit& visit) {
 }
 
 RangedConstant constant_at(const Json& json, const std::string& path) {
-  return {path, json.value("unit", ""), json["range"][0].get<double>(), json["value"].get<double>(), json["range"][1].get<double>()};
+  return {path, json.value("as", path), json.value("unit", ""), json["range"][0].get<double>(), json["value"].get<double>(), json["range"][1].get<double>()};
 }
 
 /// The profile with each ranged constant as `value` says.
@@ -97,7 +97,7 @@ double Machine::seconds(const PathEntry& entry, double launch_s) const {
 
 std::shared_ptr<const Machine> drawn_machine(const HardwareProfile& hardware, std::uint64_t seed, int draw) {
   HardwareProfile drawn = changed(hardware, [&](const RangedConstant& constant) {
-    const double u = uniform_by(seed, draw, constant.path);
+    const double u = uniform_by(seed, draw, constant.drawn_as);
     return u < 0.5 ? constant.low + 2 * u * (constant.value - constant.low)
                    : constant.value + (2 * u - 1) * (constant.high - constant.value);
   });

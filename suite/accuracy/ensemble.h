@@ -12,8 +12,9 @@
 // tests/suite/accuracy/test_ensemble.cpp says how far that is from simulating every draw.
 //
 // Settings are drawn jointly, kJointDraws times over: every combination that comes up is simulated, and priced again with the
-// constants of the draws that fall to it. A source has one software and one cluster: within a set all rows draw a setting alike,
-// and sets apart from each other.
+// constants of the draws that fall to it. One that can't run, or that would not fit the memory which the published run fitted, is
+// drawn anew. A source has one software and one cluster: within a set all rows draw a setting alike, and sets apart from each
+// other.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ namespace benchsuite {
 /// A constant with a published range: where it stands in the profile, and its ends.
 struct RangedConstant {
   std::string path;  ///< "gemm.burst_efficiency"
+  std::string drawn_as;  ///< the constant it stands for or shares its cause with; mostly itself
   std::string unit;
   double low = 0, value = 0, high = 0;
 };
@@ -52,7 +54,7 @@ class Machine {
 };
 
 /// The profile with every ranged constant below its value as often as above, evenly to either end of its range, by (seed, draw,
-/// path): a draw's median is the profile itself. And every operator with a factor of its own (model_error.h). Two profiles with
+/// the path it is drawn as): a draw's median is the profile itself. And every operator with a factor of its own (model_error.h). Two profiles with
 /// the same constant draw alike.
 std::shared_ptr<const Machine> drawn_machine(const HardwareProfile& hardware, std::uint64_t seed, int draw);
 

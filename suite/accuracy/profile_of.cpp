@@ -51,7 +51,10 @@ std::string profile_of(const Json& cluster, const DataRoot& root, std::string& n
   const std::vector<std::string> names = root.names(DataKind::hardware);
   const auto exists = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (const Nics nics = nics_in(PublishedRow::text(cluster, "interconnect")); nics.count > 0) {
-    if (const std::string exact = fmt::format("{}-{}x{}g", family, nics.count, nics.gigabits); exists(exact)) return exact;
+    const std::string exact = fmt::format("{}-{}x{}g", family, nics.count, nics.gigabits);
+    const bool omni_path = PublishedRow::text(cluster, "interconnect").find("Omni-Path") != std::string::npos;
+    if (omni_path && exists(exact + "-opa")) return exact + "-opa";
+    if (exists(exact)) return exact;
   }
   if (exists(family)) return family;
   note = "there is no hardware profile " + family;

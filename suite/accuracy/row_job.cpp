@@ -235,7 +235,9 @@ std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResul
     StepEstimator estimator = estimator_of(known->mapped, row.kind, around);
     known->estimated = settings.empty() ? estimate(known->mapped, row.kind, *base, machine, estimator)
                                         : simulate_one(known->mapped, row.kind, *base, estimator);
-    if (known->estimated->refused.empty() && row.kind != RowKind::layer_time) {
+    // The run fitted its memory: a setting that would not was not its own, as far as memory is told right at all.
+    const bool ran = known->estimated->refused.empty() && (known->estimated->step.fits || !result.predicted->fits);
+    if (ran && row.kind != RowKind::layer_time) {
       known->repricer.emplace(known->estimated->step, known->mapped.config, around);
     }
     return *known;
@@ -251,7 +253,7 @@ std::vector<double> RowJobs::ensemble_of(const PublishedRow& row, const RowResul
     for (int attempt = 0; attempt < kAttempts && !(combination && combination->repricer); ++attempt) {
       combination = &combination_of(drawn_settings(unstated, result.set, options_.seed, draw, attempt));
     }
-    if (!combination->repricer) combination = &combination_of({});
+    if (!combination->repricer) combination = &combination_of({});  // which fits, or nothing is told apart by memory
     times.push_back(combination->repricer->step(*drawn(combination->mapped.hardware, draw)));
   }
   return times;

@@ -14,7 +14,8 @@ namespace {
 constexpr double kTileOutputs = 128.0 * 128.0;  // the unit of GemmModel's waves
 constexpr double kFewestWaves = 0.25;           // fewer tiles than that take as long
 constexpr std::size_t kKnown = 1024;            // shapes remembered, a power of two
-constexpr std::int64_t kErrorOfProducts = 1, kErrorOfAttention = 2, kErrorOfOccupancy = 4;  // collective_model.cpp has 3
+constexpr std::int64_t kErrorOfProducts = 1, kErrorOfAttention = 2, kErrorOfOccupancy = 4, kErrorOfSizes = 5;  // collective_model.cpp has 3
+constexpr int kOctavesOfASize = 2;  // of FLOPs; size_class of scripts/hardware_fit/gemm.py
 
 /// The op whose measured bandwidth an op without one of its own goes by: the same streaming pattern. Else the op itself.
 OpKind family_of(OpKind kind) {
@@ -210,6 +211,8 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   if (hardware_.error_draw) {
     math *= drawn_factor(gemm.error, *hardware_.error_draw,
                          {kErrorOfProducts, static_cast<std::int64_t>(shape.dtype), p.m, p.n, p.k, p.batch});
+    const int octave = std::ilogb(std::max(1.0, flops_of(shape)));
+    math *= drawn_factor(of_size(gemm.error), *hardware_.error_draw, {kErrorOfSizes, octave / kOctavesOfASize});
   }
   if (rate == GemmRate::sustained) {
     math /= gemm.sustained_over_burst;
@@ -271,12 +274,12 @@ CostModel::Bound CostModel::flash_bound(const OpShape& shape) const {
 }
 
 double CostModel::attention_factor(const OpShape& shape, double blocks) const {
-  const auto other = hardware_.other_attention.find(std::string(name_of(shape.attention)));
-  const bool usual = other == hardware_.other_attention.end();
-  double factor = usual ? hardware_.attention_time_factor : 1;
+  const std::string name(name_of(shape.attention));
+  const bool usual = !hardware_.other_attention.contains(name);
+  double factor = usual || hardware_.usual_attention.contains(name) ? hardware_.attention_time_factor : 1;
   if (!hardware_.error_draw) return factor;
   const auto [s, b, a, d, kv_heads, first_head] = shape.dims;
-  const auto own = hardware_.other_attention_error.find(std::string(name_of(shape.attention)));
+  const auto own = hardware_.other_attention_error.find(name);
   const ModelError& error = usual || own == hardware_.other_attention_error.end() ? hardware_.attention_error : own->second;
   const auto kind = static_cast<std::int64_t>(shape.kind), kernel = static_cast<std::int64_t>(shape.attention);
   factor *= drawn_factor(error, *hardware_.error_draw, {kErrorOfAttention, kind, kernel, shape.causal ? 1 : 0, s, d});

@@ -177,6 +177,9 @@ class ProfileReader : ProvenanceReader {
                       {"flash-attention-triton", FusedAttention::triton}},
                      true);
         provenance(other);
+        bool usual = false;
+        other.optional("usual_time_factor", usual);
+        if (usual) p.usual_attention.insert(std::string(name_of(kernel)));
         p.other_attention[std::string(name_of(kernel))] = read_rates(other);
       });
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,7 @@ struct HardwareProfile {
   double attention_floor_s = 0;
   std::vector<AttentionRate> attention;             ///< empty: fused attention runs at peak (ideal)
   std::map<std::string, std::vector<AttentionRate>> other_attention;  ///< by name of FusedAttention
+  std::set<std::string> usual_attention;            ///< of these, attention_kernel itself
   std::int64_t attention_block = 128;               ///< query rows of one thread block
   double attention_wave_share = 0;                  ///< how much of the rounding to whole waves of blocks shows
   Curve attention_occupancy;                        ///< slowdown (natural log) by log2 of blocks per SM
@@ -147,7 +149,7 @@ struct HardwareProfile {
 
   // What tables that were not chosen say against the models above, as a factor on their time: 1 in a profile, drawn from its
   // range in an ensemble.
-  double attention_time_factor = 1;    ///< of attention_kernel
+  double attention_time_factor = 1;    ///< of attention_kernel, also where it is named
   double intra_node_time_factor = 1;   ///< collectives
   double inter_node_time_factor = 1;   ///< collectives
   double send_wire_factor = 1;         ///< on the wire time of a send between nodes

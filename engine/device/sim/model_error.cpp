@@ -9,6 +9,8 @@ double ModelError::at(double u) const {
   return median + (p90 - median) * (u - 0.5) / 0.4;
 }
 
+ModelError of_size(const ModelError& error) { return {error.size_median, error.size_p90}; }
+
 double drawn_factor(const ModelError& error, const ErrorDraw& draw, std::initializer_list<std::int64_t> key) {
   if (error.p90 <= 0) return 1;
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a, by words

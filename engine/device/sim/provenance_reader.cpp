@@ -107,6 +107,7 @@ void ProvenanceReader::provenance(ObjectReader& reader) {
     section(reader, key, false, [&](ObjectReader& held) {
       whole(held, "rows");
       read_errors(held);
+      section(held, "of_size", false, read_errors);
     });
   }
   if (!reader.has("spread")) return;
@@ -124,11 +125,13 @@ ModelError ProvenanceReader::model_error(const Json& section) {
   for (const char* key : {"other_machines", "held_back", "fit_error"}) {
     const auto found = section.find(key);
     if (found == section.end() || !found->is_object()) continue;
-    const auto number = [&](const char* name) {
-      const auto value = found->find(name);
-      return value != found->end() && value->is_number() ? value->get<double>() : 0.0;
+    const auto number = [](const Json& holder, const char* name) {
+      const auto value = holder.find(name);
+      return value != holder.end() && value->is_number() ? value->get<double>() : 0.0;
     };
-    return {number("median"), number("p90")};
+    const auto shared = found->find("of_size");
+    const Json of_size = shared != found->end() && shared->is_object() ? *shared : Json::object();
+    return {number(*found, "median"), number(*found, "p90"), number(of_size, "median"), number(of_size, "p90")};
   }
   return {};
 }
@@ -146,6 +149,8 @@ double ProvenanceReader::quantity(ObjectReader& parent, const char* key, const c
     if (!given.empty() && given != unit)
       reader.problem("unit", "the unit must be \"" + std::string(unit) + "\"", "convert the value to that unit");
     provenance(reader);
+    std::string drawn_as;
+    reader.optional("as", drawn_as);
     if (!reader.has("range")) return;
     const std::vector<double> ends = numbers(reader, "range");
     if (!stated) return;

@@ -32,7 +32,8 @@ class ProvenanceReader {
   /// else on those fitted, else none.
   static ModelError model_error(const Json& section);
 
-  /// {"value", "unit", provenance, "range": [low, high] for an ensemble}, times `scale`.
+  /// {"value", "unit", provenance, "range": [low, high] for an ensemble, "as": the path of the constant that it is drawn with}, times
+  /// `scale`.
   double quantity(ObjectReader& parent, const char* key, const char* unit, double scale, Range range);
   int count(ObjectReader& parent, const char* key);
   double number(ObjectReader& reader, const char* key, Range range);

@@ -110,6 +110,47 @@ TEST(Ensemble, DrawsLieInTheirRangesAndRepeat) {
   EXPECT_NE(uniform_by(7, 3, "a"), uniform_by(7, 4, "a"));
 }
 
+TEST(Ensemble, ConstantsOfOneCauseAreDrawnTogether) {
+  const Bench bench;
+  const HardwareProfile a100 = bench.profile("dgx-a100-80g");
+  for (int draw = 0; draw < 8; ++draw) {
+    const auto machine = drawn_machine(a100, 7, draw);
+    const HardwareProfile& drawn = machine->hardware();
+    const auto share = [&](const char* op) { return drawn.memory_ops.at(op).share; };
+    EXPECT_DOUBLE_EQ(share("bias_gelu_backward"), share("gelu"));
+    EXPECT_DOUBLE_EQ(share("layernorm_backward"), share("layernorm"));
+    EXPECT_DOUBLE_EQ(share("ce_backward"), share("ce_max"));
+    EXPECT_DOUBLE_EQ(share("adamw"), share("add"));
+    EXPECT_NE(share("softmax"), share("layernorm"));
+    EXPECT_DOUBLE_EQ(drawn.attention_floor_s, drawn.memory_ops.at("add").floor_s);
+  }
+}
+
+TEST(Ensemble, ProductsOfOneSizeShareAFactor) {
+  const Bench bench;
+  const HardwareProfile sizes = changed(with_only(bench.profile("dgx-a100-80g"), "nothing"), [](Json& raw) {
+    raw["gemm"]["other_machines"] = {{"rows", 1}, {"median", 0}, {"p90", 0}, {"of_size", {{"median", 0.05}, {"p90", 0.1}}}};
+  });
+  const auto product = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    PathEntry entry;
+    entry.shape.kind = OpKind::gemm;
+    entry.shape.dtype = entry.shape.out_dtype = DType::bf16;
+    entry.shape.dims = {m, n, k, 1};
+    return entry;
+  };
+  const Machine undrawn(sizes);
+  int apart = 0;
+  for (int draw = 0; draw < 8; ++draw) {
+    const auto drawn = drawn_machine(sizes, 7, draw);
+    const auto factor = [&](const PathEntry& entry) { return drawn->seconds(entry, 0) / undrawn.seconds(entry, 0); };
+    const double one = factor(product(4096, 8192, 4096));
+    EXPECT_GT(std::abs(one - 1), 1e-6);
+    EXPECT_NEAR(factor(product(8192, 4096, 4096)), one, 1e-6);  // as many FLOPs
+    apart += std::abs(factor(product(8192, 16384, 8192)) - one) > 1e-3 ? 1 : 0;  // eight times as many
+  }
+  EXPECT_GE(apart, 6);
+}
+
 TEST(Ensemble, CornersStandAtTheEndsOfTheirRanges) {
   const Bench bench;
   const HardwareProfile a100 = bench.profile("dgx-a100-80g");
@@ -165,6 +206,9 @@ TEST(Ensemble, EachKindMovesWhatDependsOnItAlone) {
   const TrainConfig one = gpt(bench, "megatron-2022", 2, 4096);
   TrainConfig flash = one;
   flash.layout.attention = AttentionKernel::flash;
+  TrainConfig flash_2 = flash, flash_1 = flash;
+  flash_2.stack.fused_attention = FusedAttention::flash_2;
+  flash_1.stack.fused_attention = FusedAttention::flash_1;
   const TrainConfig tensor = with(one, [](Layout& layout) { layout.tp = 2; });
   const TrainConfig in_node = with(one, [](Layout& layout) { layout.pp = 2, layout.global_batch = 4; });
   const TrainConfig pipeline = with(one, [](Layout& layout) { layout.tp = 8, layout.pp = 2, layout.global_batch = 4; });
@@ -178,6 +222,7 @@ TEST(Ensemble, EachKindMovesWhatDependsOnItAlone) {
       {"gemm.other_machines", one, {}},
       {"memory_ops.shares.layernorm.range", one, {}},
       {"attention.time_factor.range", flash, one},
+      {"attention.time_factor.range", flash_2, flash_1},
       {"attention.held_back", flash, one},
       {"nvlink.time_factor.range", tensor, one},
       {"nvlink.other_machines", tensor, one},

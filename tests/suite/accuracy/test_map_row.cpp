@@ -210,7 +210,8 @@ TEST_F(MapRow, NicsOfTheProfileFollowTheText) {
   const auto profile = [&](const char* gpu, const char* text) {
     return profile_of({{"gpu", gpu}, {"interconnect", text}}, root_, note);
   };
-  EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3 intra-node; 4x Omni-Path 100 Gb/s per node (Jean Zay)"), "dgx-a100-80g-4x100g");
+  EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3 intra-node; 4x Omni-Path 100 Gb/s per node (Jean Zay)"), "dgx-a100-80g-4x100g-opa");
+  EXPECT_EQ(profile("a100-sxm4-80gb", "4x 100 Gb/s"), "dgx-a100-80g-4x100g");
   EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3; 4x HDR 200 Gb/s per node (800 Gb/s)"), "dgx-a100-80g-4x200g");
   EXPECT_EQ(profile("a100-sxm4-40gb", "1600 Gb/s node-to-node RoCE"), "dgx-a100-40g-8x200g");
   EXPECT_EQ(profile("h100-sxm5-80gb", "DGX Cloud H100 (NVLink4 + 8x400G)"), "dgx-h100-8x400g");
