@@ -1,5 +1,9 @@
 #include "engine/parallel/stack.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace benchsuite {
 
 namespace {
@@ -66,6 +70,33 @@ Json graph_scope_json(const GraphScope& scope) {
   return words;
 }
 
+constexpr std::pair<const char*, bool HostWaits::*> kHostWaits[] = {
+    {"inputs", &HostWaits::inputs}, {"exchanges", &HostWaits::exchanges}, {"pieces", &HostWaits::pieces}};
+
+void read_host_waits(const Json& json, ObjectReader& reader, HostWaits& waits) {
+  const auto refuse = [&](const std::string& what) {
+    reader.problem("host_waits_for", what, R"(write a list of "inputs", "exchanges", "pieces"; [] where the host never waits)");
+  };
+  if (!json.is_array()) return refuse("is not a list");
+  for (const Json& word : json) {
+    const std::string name = word.is_string() ? word.get<std::string>() : word.dump();
+    const auto found = std::find_if(std::begin(kHostWaits), std::end(kHostWaits), [&](const auto& known) { return known.first == name; });
+    if (found == std::end(kHostWaits)) {
+      refuse("\"" + name + "\" is nothing that the host waits for");
+    } else {
+      waits.*found->second = true;
+    }
+  }
+}
+
+Json host_waits_json(const HostWaits& waits) {
+  Json words = Json::array();
+  for (const auto& [name, set] : kHostWaits) {
+    if (waits.*set) words.push_back(name);
+  }
+  return words;
+}
+
 }  // namespace
 
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems) {
@@ -115,6 +146,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   if (const Json* scope = reader.raw("cuda_graph_scope")) {
     read_graph_scope(*scope, reader, stack.cuda_graphs, stack.cuda_graph_scope);
   }
+  if (const Json* waits = reader.raw("host_waits_for")) read_host_waits(*waits, reader, stack.host_waits);
   reader.optional("launch_blocking", stack.launch_blocking);
   reader.optional("step_fixed_s", stack.step_fixed_s);
   reader.optional("host_source", stack.host_source);
@@ -181,6 +213,7 @@ Json to_json(const Stack& stack) {
   json["sharded_parameters"] = sharded_parameters_json(stack.sharded_parameters);
   json["cuda_graphs"] = stack.cuda_graphs;
   if (stack.cuda_graphs) json["cuda_graph_scope"] = graph_scope_json(stack.cuda_graph_scope);
+  json["host_waits_for"] = host_waits_json(stack.host_waits);
   json["launch_blocking"] = stack.launch_blocking;
   json["step_fixed_s"] = stack.step_fixed_s;
   json["host_source"] = stack.host_source;

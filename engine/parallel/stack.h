@@ -39,6 +39,17 @@ struct GraphScope {
   friend bool operator==(const GraphScope&, const GraphScope&) = default;
 };
 
+/// Where the host stops inside a step until the device has come so far, so that it does not run ahead with its launches.
+struct HostWaits {
+  bool inputs = false;     ///< a micro-batch's inputs are moved to the device by copies that the host waits for, before its forward
+                           ///< passes on the first and the last stage
+  bool exchanges = false;  ///< after exchanges with other stages that do not overlap; of a forward-backward pair that is interleaved,
+                           ///< after both
+  bool pieces = false;     ///< tensors that come in pieces (scatters_pipeline_activations): the host reads, of each, how to join it
+
+  friend bool operator==(const HostWaits&, const HostWaits&) = default;
+};
+
 struct Stack {
   std::string name;
   std::string title;
@@ -76,6 +87,7 @@ struct Stack {
   // Host: how ops reach the device.
   bool cuda_graphs = false;  ///< what cuda_graph_scope names is captured and replayed, the rest launched op by op
   GraphScope cuda_graph_scope;  ///< cuda_graphs only
+  HostWaits host_waits;          ///< not where whole steps are captured
   bool launch_blocking = false;  ///< the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING=1)
   double step_fixed_s = 0;   ///< host work before the first launch of a step; host_source says where that is documented
   std::string host_source;
@@ -93,7 +105,8 @@ struct Stack {
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
 /// casts_added_gradients, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
-/// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp".
+/// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp",
+/// `host_waits_for` a list of "inputs", "exchanges", "pieces".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 
 /// Everything resolved, in the form read_stack() takes.

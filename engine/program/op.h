@@ -118,6 +118,7 @@ struct Op {
   std::int16_t layer = -1;          ///< global layer index, -1: none
   std::int16_t chunk = -1;          ///< model chunk of the interleaved schedule
   bool joins_launch = false;        ///< the host issues it with the op recorded before it, by the same call
+  bool host_waits = false;          ///< the host issues it, and what is recorded after it, only when it can start (recorder.h)
 };
 
 std::string_view name_of(OpKind kind);

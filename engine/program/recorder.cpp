@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace benchsuite {
 
@@ -173,7 +174,8 @@ OpId Recorder::append(StreamKind stream, std::uint32_t group, const OpShape& sha
                           .micro_batch = context_.micro_batch,
                           .layer = context_.layer,
                           .chunk = context_.chunk,
-                          .joins_launch = launch_begun_});
+                          .joins_launch = launch_begun_,
+                          .host_waits = std::exchange(host_waits_[static_cast<std::size_t>(s)], false)});
   launch_begun_ = launch_depth_ > 0;
   if (keeps_operands_) program_.operands.insert(program_.operands.end(), operands.begin(), operands.end());
   tail_[s] = id + 1;

@@ -14,6 +14,9 @@
 //   rec.release(x);
 //
 // launch_together() says which ops the host issues by one call: a captured graph, or a product whose library tiles it.
+// wait_on_host() says where the host stops until the device has come so far. It orders nothing by itself: it stands before an
+// op that everything recorded later is ordered after, as it is after any compute op by the rule above. So it cannot deadlock
+// where the Program does not, and devices that launch without waits between ops (a captured graph) pass it over.
 #pragma once
 
 #include <initializer_list>
@@ -103,6 +106,9 @@ class Recorder {
   /// Appends a communication op of `group` on `stream`, after the compute recorded so far.
   OpId communicate(StreamKind stream, std::uint32_t group, const OpShape& shape, std::initializer_list<Operand> operands);
 
+  /// The host issues the next op of `stream` only when what that op waits for has ended (Op::host_waits).
+  void wait_on_host(StreamKind stream) { host_waits_[static_cast<std::size_t>(stream)] = true; }
+
   /// The next op on `after` waits for everything recorded so far on `before`.
   void order(StreamKind before, StreamKind after);
 
@@ -138,6 +144,7 @@ class Recorder {
   std::array<std::array<std::uint32_t, kStreams>, kStreams> known_{};   // known_[s][t]: ops of t that s is ordered after
   std::array<LastUses, kStreams> pending_{};                            // waits the next op of s must take
   std::vector<std::uint32_t> group_sequences_;
+  std::array<bool, kStreams> host_waits_{};                             // before the next op of s
   int launch_depth_ = 0;
   bool launch_begun_ = false;  // an op of the launch is recorded
   std::vector<std::uint32_t> shape_table_;                              // open addressing, index + 1

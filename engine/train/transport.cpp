@@ -10,7 +10,9 @@ Transport::Transport(ModelContext& context, const ScheduleTimes& times)
       overlapped_(context.layout.schedule == ScheduleKind::interleaved ? context.stack.overlaps_pipeline_interleaved
                                                                        : context.stack.overlaps_pipeline),
       sends_block_(!overlapped_ && context.layout.schedule != ScheduleKind::interleaved),
-      scatters_(context.stack.scatters_pipeline_activations && context.layout.tp > 1 && !context.sequence_parallel()) {}
+      scatters_(context.stack.scatters_pipeline_activations && context.layout.tp > 1 && !context.sequence_parallel()) {
+  if (!(context.stack.cuda_graphs && context.stack.cuda_graph_scope.full_iteration)) host_waits_ = context.stack.host_waits;
+}
 
 bool Transport::needs_input(const Step& step) const {
   if (step.kind == Step::Kind::forward) return !(context_.first_stage() && step.chunk == 0);
@@ -49,12 +51,30 @@ void Transport::post_receive(const Step& step) {
                            {writes(tensor)});
   context_.rec.at() = before;
   received_ = tensor;
+  exchanged_ = true;
+}
+
+bool Transport::host_waits_before(const Step& step, const Tensor& received) const {
+  const bool forward = step.kind == Step::Kind::forward;
+  const bool ends_stages = (context_.first_stage() && step.chunk == 0) ||
+                           (context_.last_stage() && step.chunk == context_.layout.vpp - 1);
+  if (host_waits_.inputs && forward && ends_stages) return true;
+  if (host_waits_.pieces && scatters_ && received.valid()) return true;
+  if (!host_waits_.exchanges || overlapped_ || !exchanged_) return false;
+  // An interleaved pair's tensors are exchanged together behind its backward pass.
+  const bool inside_pair = context_.layout.schedule == ScheduleKind::interleaved && !forward && index_ > 0 &&
+                           times_.steps(context_.at.pp)[index_ - 1].kind == Step::Kind::forward;
+  return !inside_pair;
 }
 
 Tensor Transport::take(const Step& step) {
   CHECK(received_) << "no receive was posted for this step";
   const Tensor tensor = *received_;
   received_.reset();
+  if (host_waits_before(step, tensor)) {
+    exchanged_ = false;
+    context_.rec.wait_on_host(scatters_ && tensor.valid() ? StreamKind::tensor : StreamKind::compute);
+  }
   if (!tensor.valid()) return tensor;
   const bool backward = step.kind == Step::Kind::backward;
   if (!scatters_) {
@@ -87,6 +107,7 @@ void Transport::send(const Step& step, const Tensor& result) {
   context_.rec.communicate(forward ? StreamKind::pipeline_send_next : StreamKind::pipeline_send_previous,
                            forward ? context_.to_next : context_.to_previous, message(OpKind::send, sent),
                            {reads(sent)});
+  exchanged_ = true;
   if (sends_block_) {
     context_.rec.release(result);
   } else {

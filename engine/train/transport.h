@@ -11,6 +11,9 @@
 // Where the stack scatters (Narayanan et al. 2021, section 4.1) and tensor ranks hold the same whole tensor, each sends its 1/t of
 // the elements to the rank at its own place in the next stage, which gathers them over its tensor group before use.
 //
+// Where the stack says so (HostWaits), the host waits for what a pass waits for before it launches the pass: behind a blocking
+// exchange, for the inputs of a micro-batch, to learn how a tensor's pieces are joined.
+//
 // Compute must never wait for a send whose receive is not sure to be posted without it, not even to reuse the sent tensor's
 // memory: that would deadlock. So a sent tensor is released only at a step that cannot come before the step at which the other
 // rank posts the receive; ScheduleTimes knows. Overlapped, it also lives through the next step, or reusing its memory would make that
@@ -47,6 +50,8 @@ class Transport {
   bool needs_input(const Step& step) const;
   std::array<std::int64_t, 4> whole_shape() const { return {1, context_.s_local, context_.b, context_.h}; }
   void settle();
+  /// The host waits before it launches the pass of `step`, whose tensor is `received`.
+  bool host_waits_before(const Step& step, const Tensor& received) const;
   std::int64_t taken_at(const Step& step) const;
 
   struct Sent {
@@ -60,9 +65,11 @@ class Transport {
   bool overlapped_;
   bool sends_block_;
   bool scatters_;
+  HostWaits host_waits_;
   std::optional<Tensor> received_;
   std::vector<Sent> sent_;
   std::size_t index_ = 0;  // of the step being recorded
+  bool exchanged_ = false;  // with another stage, since the host last waited
 };
 
 }  // namespace benchsuite

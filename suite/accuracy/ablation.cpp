@@ -40,6 +40,7 @@ std::vector<Effect> effects() {
       {"gradient reduction hidden", {{"stack.overlaps_gradient_reduction", true}}, {}},
       {"gradient reduction exposed", {{"stack.overlaps_gradient_reduction", false}}, {}},
       {"gradients in fp32", {{"stack.gradient_dtype", "fp32"}}, {}},
+      {"the host never waits inside a step", {{"stack.host_waits_for", Json::array()}}, {}},
       {"no interleaving", {{"layout.vpp", 1}}, {}},
   };
 }

@@ -116,6 +116,13 @@ Corners corners_of(const HardwareProfile& hardware) {
   for (const SlowPart part : {SlowPart::compute, SlowPart::communication, SlowPart::host}) {
     corners.push_back(corner_machine(hardware, part));
   }
+  // Where the host waits, each pass is bound by it or by the device: chains that go from one to the other pass by pass are those
+  // of machines in between.
+  for (const double share : {1.0 / 3, 2.0 / 3}) {
+    corners.push_back(std::make_shared<Machine>(changed(hardware, [&](const RangedConstant& constant) {
+      return part_of(constant.path) == SlowPart::host ? constant.low + share * (constant.value - constant.low) : constant.value;
+    })));
+  }
   return corners;
 }
 

@@ -62,7 +62,7 @@ std::shared_ptr<const Machine> drawn_machine(const HardwareProfile& hardware, st
 enum class SlowPart : std::uint8_t { compute, communication, host };
 std::shared_ptr<const Machine> corner_machine(const HardwareProfile& hardware, SlowPart part);
 
-/// The machine itself and its corners.
+/// The machine itself, its corners, and two whose host is between its fast end and itself.
 using Corners = std::vector<std::shared_ptr<const Machine>>;
 Corners corners_of(const HardwareProfile& hardware);
 /// What a simulation tells of them.

@@ -53,6 +53,7 @@ PathFinder::PathFinder(const World& world) : world_(world) {
       role.previous[id] = last;
       last = id;
       if (is_communication(op.kind)) role.of_group[op.group].push_back(id);
+      if (op.host_waits) role.host_waits.push_back(id);
     }
   }
 }
@@ -73,13 +74,19 @@ class PathWalk {
       const Picoseconds at = span().ready;
       if (at == 0) break;
       const OpId before = ended_at(at);
-      if (before == kNone) {  // the host launched it
-        const Picoseconds first = std::min(at, costs_.host().first);
-        path_.launch_s = static_cast<double>(at - first) * kSeconds;
-        path_.fixed_s = static_cast<double>(first) * kSeconds;
-        break;
+      if (before != kNone) {
+        id_ = before;
+        continue;
       }
-      id_ = before;
+      if (const std::optional<HostWait> wait = host_waited(at)) {
+        path_.launch_s += static_cast<double>(at - wait->until) * kSeconds;
+        id_ = wait->ended;
+        continue;
+      }
+      const Picoseconds first = std::min(at, costs_.host().first);
+      path_.launch_s += static_cast<double>(at - first) * kSeconds;
+      path_.fixed_s = static_cast<double>(first) * kSeconds;
+      break;
     }
     gather();
     return std::move(path_);
@@ -179,12 +186,38 @@ class PathWalk {
 
   /// The op whose end at `at` the current one waited for; kNone where it was its launch.
   OpId ended_at(Picoseconds at) const {
+    const OpId last = last_end_before(id_);
+    return last != kNone && replayed_.timelines[role_].spans[last].end == at ? last : kNone;
+  }
+
+  /// Of all that an op waits for what ended last; kNone where it waits for nothing.
+  OpId last_end_before(OpId id) const {
     const auto& spans = replayed_.timelines[role_].spans;
-    if (const OpId before = finder_.roles_[role_].previous[id_]; before != kNone && spans[before].end == at) return before;
-    for (const OpId wait : program().waits_of(op())) {
-      if (spans[wait].end == at) return wait;
+    OpId last = finder_.roles_[role_].previous[id];
+    for (const OpId wait : program().waits_of(program().ops[id])) {
+      if (last == kNone || spans[wait].end > spans[last].end) last = wait;
     }
-    return kNone;
+    return last;
+  }
+
+  struct HostWait {
+    Picoseconds until = 0;
+    OpId ended = kNone;  ///< what it waited for longest
+  };
+  /// The wait of the host from which its launches came one behind the other to that of the current op, `at`.
+  std::optional<HostWait> host_waited(Picoseconds at) const {
+    const std::vector<Picoseconds>& launched_at = priced_.roles[role_].launched_at;
+    const Picoseconds behind = at - launched_at[id_];
+    if (behind == 0) return std::nullopt;
+    const std::vector<OpId>& waits = finder_.roles_[role_].host_waits;
+    for (auto wait = std::upper_bound(waits.begin(), waits.end(), id_); wait-- != waits.begin();) {
+      const OpId ended = last_end_before(*wait);
+      if (ended == kNone) continue;
+      const Picoseconds until = replayed_.timelines[role_].spans[ended].end;
+      if (until - launched_at[*wait - 1] == behind) return HostWait{until, ended};
+    }
+    CHECK(false) << "a launch for which the host waited for nothing";
+    return std::nullopt;
   }
 
   void gather() {

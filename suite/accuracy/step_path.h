@@ -30,7 +30,7 @@ struct PathEntry {
 
 struct StepPath {
   std::vector<PathEntry> entries;
-  double launch_s = 0;  ///< the host's launches one after the other, until the device takes over
+  double launch_s = 0;  ///< the host's launches one after the other, from the start or from where the host waited, until the device takes over
   double fixed_s = 0;   ///< before the first launch
   double seconds() const;
 };
@@ -48,6 +48,7 @@ class PathFinder {
     std::vector<OpId> previous;               ///< on the op's stream, by op
     std::vector<std::vector<OpId>> of_group;  ///< ops by the role's group, in order
     std::array<OpId, kStreams> last{};        ///< by stream
+    std::vector<OpId> host_waits;             ///< before which ops the host waits
   };
   friend class PathWalk;
 

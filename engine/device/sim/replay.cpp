@@ -122,7 +122,8 @@ Picoseconds ReplayRun::run_on(RoleState& role, Picoseconds until) {
     if (now >= others || next == kNone || waits_for(role, id)) break;
     const PricedOp& op = role.ops[next];
     const ComputeCost& cost = role.compute[op.cost];
-    if (cost.duration == 0 || first_open_wait(role, op) != kNone || (role.launched_at && role.launched_at[next] > now)) break;
+    if (cost.duration == 0 || first_open_wait(role, op) != kNone) break;
+    if (role.launched_at && (op.host_waits || launch_of(role, next) > now)) break;
     role.spans[id].end = role.last_end = now;
     role.done += role.running->duration;
     role.head[kCompute] = next;
@@ -183,11 +184,14 @@ void ReplayRun::try_start(std::uint32_t r, std::uint32_t stream, Picoseconds now
     role.blocked |= 1u << stream;
     return;
   }
-  if (role.launched_at && now < role.launched_at[id]) {
-    role.unlaunched |= 1u << stream;
-    role.end[stream] = role.launched_at[id];
-    touch(r);
-    return;
+  if (role.launched_at) {
+    if (role.ops[id].host_waits && id != role.host_waited) wait_on_host(role, id, now);
+    if (const Picoseconds launch = launch_of(role, id); now < launch) {
+      role.unlaunched |= 1u << stream;
+      role.end[stream] = launch;
+      touch(r);
+      return;
+    }
   }
   if (stream == kCompute) {
     role.spans[id].ready = now;

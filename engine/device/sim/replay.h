@@ -15,8 +15,9 @@
 // collective of 150 permille runs at 1000/1150, and so does the collective. Of several resources the most wanted counts,
 // for a flow those of all its members (S): it takes latency + (duration - latency) S.
 //
-// Host. A rank's host launches its ops in recording order (HostCost), and runs ahead freely: it
-// never waits inside a step. No op starts, and no rank arrives at a collective, before its launch.
+// Host. A rank's host launches its ops in recording order (HostCost), and runs ahead freely, but for where it waits before an op
+// until nothing else keeps the op from starting (Op::host_waits): it then goes on from that instant, or from where its
+// launches have come to, if that is later. No op starts, and no rank arrives at a collective, before its launch.
 //
 // A collective starts when every role among its group's ranks has arrived; a send and a receive when both have.
 #pragma once

@@ -38,7 +38,7 @@ struct RoleState {
   const PricedOp* ops = nullptr;
   const PricedWait* waits = nullptr;
   const ComputeCost* compute = nullptr;
-  const Picoseconds* launched_at = nullptr;  // nullptr where launching costs nothing
+  const Picoseconds* launched_at = nullptr;  // by a host that never waits; nullptr where launching costs nothing
   Span* spans = nullptr;
 
   std::array<Picoseconds, kStreams> end;  // of the op that runs on the stream and that this role will end, else kNever
@@ -46,6 +46,8 @@ struct RoleState {
   std::array<OpId, kStreams> blocked_on;  // valid where `blocked` has the stream's bit
   std::uint32_t blocked = 0;
   std::uint32_t unlaunched = 0;  // streams whose `end` is the instant the host launches their head
+  OpId host_waited = kNone;  // the op before which the host waited last
+  Picoseconds behind = 0;    // how much later the host is for its waits
   bool touched = false, unsettled = false;
   bool parked = false;  // an arrival that others see stands in `unlaunched` until all clocks have come there
 
@@ -84,6 +86,16 @@ inline bool waits_for(const RoleState& role, OpId id) {
     if (role.blocked_on[static_cast<std::size_t>(std::countr_zero(mask))] == id) return true;
   }
   return false;
+}
+
+/// When the host launches an op behind its last wait, and not after that wait's end for one before it: so what is ready since
+/// then may ask of any op.
+inline Picoseconds launch_of(const RoleState& role, OpId id) { return role.launched_at[id] + role.behind; }
+
+/// The host has launched what is before the op and waited until `now`, when nothing else kept the op from starting.
+inline void wait_on_host(RoleState& role, OpId id, Picoseconds now) {
+  if (id > 0) role.behind = std::max(role.behind, now - role.launched_at[id - 1]);
+  role.host_waited = id;
 }
 
 inline const PricedTransfer& transfer_of(const RoleState& role, OpId id) {

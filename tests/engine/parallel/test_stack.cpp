@@ -93,6 +93,7 @@ TEST(Stacks, RoundTripThroughJson) {
   stack.fused_gradient_accumulation = false;
   stack.casts_added_gradients = stack.adds_scores_bias = true;
   stack.fused_softmax_batches = 4;
+  stack.host_waits = {.inputs = true, .exchanges = false, .pieces = true};
   stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   std::vector<Violation> problems;
   EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
@@ -149,6 +150,22 @@ TEST(Stacks, GraphScopes) {
   json["cuda_graphs"] = false;
   EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("cuda_graph_scope = [\"mlp\"]: means nothing without CUDA graphs; "
                                                        "remove it or set cuda_graphs to true")));
+}
+
+TEST(Stacks, WhatTheHostWaitsFor) {
+  Json json = to_json(read_file("megatron-2021"));
+  EXPECT_EQ(json["host_waits_for"], (Json{"inputs", "exchanges"}));
+  json["host_waits_for"] = {"pieces", "exchanges"};
+  std::vector<Violation> problems;
+  const HostWaits two{.inputs = false, .exchanges = true, .pieces = true};
+  EXPECT_EQ(read_stack(json, "s.json", "", problems).host_waits, two);
+  EXPECT_TRUE(problems.empty());
+  json["host_waits_for"] = {"exchanges", "kernels"};
+  EXPECT_THAT(problems_of(json),
+              ElementsAre(HasSubstr("\"kernels\" is nothing that the host waits for; write a list of \"inputs\", "
+                                    "\"exchanges\", \"pieces\"; [] where the host never waits")));
+  json["host_waits_for"] = true;
+  EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("host_waits_for = true: is not a list")));
 }
 
 TEST(Stacks, MemoryNeedsASource) {

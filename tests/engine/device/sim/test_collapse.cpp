@@ -54,12 +54,15 @@ Builder record(const Shape& s, int rank) {
     const toy::Price hop{draw(common, 1, 400), 1, draw(common, 0, 1) * 100};
     std::vector<OpId> waits;
     if (stage > 0) {
-      waits.push_back(out.transfer(OpKind::receive, StreamKind::pipeline_receive_previous,
-                                   {GroupKind::pipeline_forward, {previous, rank}}, hop));
+      if (last != kNone) waits.push_back(last);  // recorded communication follows the compute before it
+      waits = {out.transfer(OpKind::receive, StreamKind::pipeline_receive_previous,
+                            {GroupKind::pipeline_forward, {previous, rank}}, hop, waits)};
     }
     for (int k = draw(own, 1, 5); k > 0; --k) {
+      const bool host_waits = !waits.empty() && draw(own, 0, 1) == 0;
       last = out.compute({draw(own, 0, 300), static_cast<std::int32_t>(draw(own, 0, 1) * 1000),
                           static_cast<std::int32_t>(draw(own, 0, 900))}, waits);
+      out.program.ops[last].host_waits = host_waits;
       waits.clear();
       const OpId reduce = out.transfer(OpKind::all_reduce, StreamKind::tensor, tensor_group,
                                        {draw(own, 0, 200), 0, draw(own, 0, 150), draw(own, 0, 500)}, {last});
