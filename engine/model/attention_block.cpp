@@ -35,10 +35,9 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
                                           Term::mlp_input, Term::attention_output_mask);
   if (mask.valid()) state.finish(context_, Save::attention_output_mask, mask);
   keep_beside(context_, norm_.kept_elements(x), Save::attention_scaled, state);
-  if (copies_context(context_.layout, context_.stack)) {
-    keep_beside(context_, context.elements(), Save::context_copy, state);
-  } else if (context_.model.rotary_positions() && !context_.stack.fused_rope) {
-    // Values stay a view of the linear's whole output; fused attention's copies would have let it go.
+  if (copies_context(context_.layout, context_.stack)) keep_beside(context_, context.elements(), Save::context_copy, state);
+  if (context_.model.rotary_positions() && !context_.stack.fused_rope && !copies_queries(context_.layout, context_.stack)) {
+    // Values stay a view of the linear's whole output.
     keep_beside(context_, context_.s * context_.b * (context_.a_local + context_.kv_local) * context_.d, Save::rotated, state);
   }
   if (state.keeps(Save::attention_input)) {

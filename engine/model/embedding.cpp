@@ -65,8 +65,13 @@ void Embedding::backward(const Tensor& dy, State& state) {
   }
   OpShape lookup = lookup_shape(OpKind::embedding_backward);
   lookup.eager = !context_.stack.fused_gradient_accumulation;
+  // Not fused, a whole table of zeros takes the rows, which is then added.
+  const Tensor own = lookup.eager ? rec.allocate(Purpose::activations, index_of(Term::weight_gradient), context_.dtype,
+                                                 {1, 1, words_.rows, context_.h})
+                                  : Tensor{};
   rec.record(lookup,
              {reads(context_.current_inputs().tokens), reads(whole), updates(words_.gradient)});
+  if (own.valid()) rec.release(own);
   release_entered(context_, whole, dpositioned);
   release_dropped(context_, dpositioned, dy);
 }

@@ -114,7 +114,7 @@ std::int64_t layers_in_blocks(const ModelConfig& model, const Layout& layout) {
 
 }  // namespace
 
-FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula) {
+FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula, bool recomputes_head) {
   const Sizes size(model, layout);
   const std::string core = is_causal(formula) ? "2 B s^2 h" : "4 B s^2 h";
   const RecomputeConfig& recompute = layout.recompute;
@@ -128,6 +128,9 @@ FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsF
                            "2 B s " + layer_text + " " + weights_text(model)});
     count.terms.push_back({"recomputed attention core", static_cast<double>(layers) * size.attention_core(formula),
                            layer_text + " " + core});
+    if (recomputes_head) {
+      count.terms.push_back({"recomputed vocabulary layer", 2 * size.tokens * size.h * size.vocab, "2 B s h V"});
+    }
   }
   if (recompute.selects(RecomputeModule::core_attn)) {
     count.terms.push_back({"recomputed attention core", size.layers * size.attention_core(formula), "L " + core});

@@ -56,9 +56,10 @@ FlopsCount model_flops(const ModelConfig& model, const Layout& layout, FlopsForm
 
 /// What is computed: model FLOPs and one more forward of what the recompute policy runs again. Full uniform: every
 /// layer, whatever num_layers; full block: the first num_layers of each chunk; selective: the attention core, the MLP's
-/// two products, nothing countable for layernorm. What a flash kernel recomputes inside its backward is its own affair
+/// two products, nothing countable for layernorm. `recomputes_head`: full recompute runs the vocabulary layer again, too
+/// (Stack). What a flash kernel recomputes inside its backward is its own affair
 /// and is not counted.
-FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula);
+FlopsCount hardware_flops(const ModelConfig& model, const Layout& layout, FlopsFormula formula, bool recomputes_head = false);
 
 /// Parameters of the whole model, each once.
 struct ParameterCount {

@@ -132,7 +132,9 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
   if (copied && !layout.recompute.selects(RecomputeModule::core_attn)) {
     terms.push_back({"copy of the context", n.e * x / n.t, "e s b h/t"});
   }
-  if (llama && !stack.fused_rope && !copied) {
+  const bool queries_copied =
+      layout.attention == AttentionKernel::unfused && !stack.strided_attention && layout.micro_batch > 1;
+  if (llama && !stack.fused_rope && !queries_copied) {
     terms.push_back({"rotated Q and K", n.e * n.s * n.b * (n.h + n.kv) / n.t, "e s b (h + u d)/t"});
   }
   if (gates && mlp_inside) terms.push_back({"SiLU", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
@@ -196,7 +198,7 @@ SavedActivations saved_activations(const ModelConfig& model, const Layout& layou
     saved.outside.push_back({"head input", waiting * n.e * n.x() / share, share == 1 ? "e s b h" : "e s b h/t"});
     if (stack.framework_loss) {
       const int buffers = n.m > 1 ? 2 : 1;
-      saved.outside.push_back({"logits", waiting * (4 + buffers * n.e) * n.s * n.b * vocab,
+      saved.outside.push_back({"logits", (waiting * 4 + buffers * n.e) * n.s * n.b * vocab,
                                n.m > 1 ? "(4 + 2 e) s b V" : "(4 + e) s b V"});
     } else {
       saved.outside.push_back({"logits", waiting * 4 * n.s * n.b * vocab / n.t, "4 s b V/t"});
@@ -303,10 +305,17 @@ void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, co
     } else {
       volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::head, m * 2 * half, n.m, "2 m (t-1)/t e s b h");
     }
+    const bool again = stack.recomputes_head && layout.recompute.granularity == RecomputeGranularity::full;
+    if (sp && again) {
+      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * half, n.m, "m (t-1)/t e s b h", true);
+    }
     if (stack.framework_loss) {
       const auto vocab = static_cast<double>(padded_vocab(model.vocab, layout.tp));
-      volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * (n.t - 1) / n.t * n.e * n.s * n.b * vocab, n.m,
-                  "m (t-1)/t e s b V");
+      for (const bool recomputed : {false, true}) {
+        if (recomputed && !again) continue;
+        volumes.add(GroupKind::tensor, OpKind::all_gather, Site::head, m * (n.t - 1) / n.t * n.e * n.s * n.b * vocab, n.m,
+                    "m (t-1)/t e s b V", recomputed);
+      }
     } else {
       volumes.add(GroupKind::tensor, OpKind::all_reduce, Site::loss, m * 3 * 2 * (n.t - 1) / n.t * 4 * n.s * n.b,
                   3 * n.m, "3 m 2 (t-1)/t 4 s b");

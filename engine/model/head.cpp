@@ -7,22 +7,24 @@ namespace benchsuite {
 namespace {
 constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16bit), index_of(Term::reduced),
                              index_of(Term::weight_gradient)};
+constexpr std::size_t kOutputBuffers = 2;
 }
 
 Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
 /// Stack::framework_loss: the whole rows of logits on every tensor rank, cast, through log_softmax, its output kept; the 16-bit
-/// logits are the stage's output and stay until the backward pass, in one of two pipeline buffers, of which the other holds
-/// the micro-batch's before (scaling, core/nn/pipeline_schedule/train.py). Takes over `logits`.
+/// logits are the stage's output and stay in a pipeline buffer until the second next micro-batch's take it: the last stage has
+/// two, of which nothing empties one (scaling, core/nn/parallel_module/parallel_module.py, core/nn/pipeline_schedule/train.py).
+/// Takes over `logits`.
 void Head::whole_loss(Tensor logits, State& state) {
   Recorder& rec = context_.rec;
   if (context_.layout.tp > 1) logits = gather_logits(logits);
-  state.output = logits;
   rec.mark_saved(logits, index_of(Term::logits_16bit));
-  if (context_.layout.micro_batches() > 1) {
-    state.other_output = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), logits.dtype, logits.shape);
-    rec.mark_saved(state.other_output, index_of(Term::logits_16bit));
+  outputs_.push_back(logits);
+  if (outputs_.size() > kOutputBuffers) {
+    rec.release(outputs_.front());
+    outputs_.pop_front();
   }
   const Tensor wide = widened(logits);
   rec.at().site = Site::loss;
@@ -43,8 +45,10 @@ Tensor Head::whole_loss_gradient(State& state) {
   rec.release(state.softmax);
   rec.at().site = Site::head;
   const Tensor dlogits = narrowed(wide);
-  rec.release(state.output);
-  if (state.other_output.valid()) rec.release(state.other_output);
+  if (++backwards_ == context_.layout.micro_batches()) {
+    for (const Tensor& output : outputs_) rec.release(output);
+    outputs_.clear();
+  }
   return context_.layout.tp > 1 ? my_columns(dlogits) : dlogits;
 }
 
@@ -77,16 +81,29 @@ Tensor Head::narrowed(const Tensor& wide) {
   return narrow;
 }
 
-/// Every rank's columns of the logits, gathered and set side by side. Releases `mine`.
+/// Every rank's columns of the logits, gathered and set side by side. A gather into a list of tensors goes through one flat
+/// tensor, from which they are copied (torch ProcessGroupNCCL.cpp, allgather). Releases `mine`.
 Tensor Head::gather_logits(const Tensor& mine) {
   Recorder& rec = context_.rec;
+  const auto new_logits = [&](const std::array<std::int64_t, 4>& shape) {
+    return rec.allocate(Purpose::activations, index_of(Term::logits_16bit), mine.dtype, shape);
+  };
   std::array<std::int64_t, 4> shape = mine.shape;
   shape[3] *= context_.layout.tp;
-  const Tensor pieces = gather_pieces(context_, mine, shape, index_of(Term::logits_16bit));
-  const Tensor whole = rec.allocate(Purpose::activations, index_of(Term::logits_16bit), mine.dtype, shape);
-  rec.record({.kind = OpKind::pack, .dtype = mine.dtype, .out_dtype = mine.dtype, .dims = {whole.elements()}},
-             {reads(pieces), writes(whole)});
-  rec.release(pieces);
+  std::vector<Tensor> list;
+  for (std::int64_t rank = 0; rank < context_.layout.tp; ++rank) list.push_back(new_logits(mine.shape));
+  const Tensor flat = gather_pieces(context_, mine, shape, index_of(Term::logits_16bit));
+  std::vector<Operand> copies{reads(flat)}, columns;
+  for (const Tensor& piece : list) {
+    copies.push_back(writes(piece));
+    columns.push_back(reads(piece));
+  }
+  rec.record({.kind = OpKind::unpack, .dtype = mine.dtype, .out_dtype = mine.dtype, .dims = {flat.elements()}}, copies);
+  rec.release(flat);
+  const Tensor whole = new_logits(shape);
+  columns.push_back(writes(whole));
+  rec.record({.kind = OpKind::pack, .dtype = mine.dtype, .out_dtype = mine.dtype, .dims = {whole.elements()}}, columns);
+  for (const Tensor& piece : list) rec.release(piece);
   return whole;
 }
 
@@ -107,10 +124,14 @@ void Head::forward(const Tensor& x, State& state) {
   rec.at().site = Site::final_norm;
   const auto [normed, statistics] = norm_.forward(x, Term::final_norm, Term::final_statistics);
   state.input = x;
-  state.statistics = statistics;
   state.norm = normed;
   rec.mark_saved(x, index_of(Term::final_input));
-  rec.mark_saved(statistics, index_of(Term::final_statistics));
+  if (recomputes()) {
+    rec.release(statistics);
+  } else {
+    state.statistics = statistics;
+    rec.mark_saved(statistics, index_of(Term::final_statistics));
+  }
   rec.mark_saved(normed, index_of(Term::final_norm));
 
   rec.at().site = Site::head;
@@ -163,14 +184,39 @@ Tensor Head::loss_gradient(State& state) {
   return context_.dtype == DType::fp32 ? state.softmax : narrowed(state.softmax);
 }
 
+bool Head::recomputes() const {
+  return context_.stack.recomputes_head && context_.layout.recompute.granularity == RecomputeGranularity::full;
+}
+
+/// Of the head, a linear, only the input counts; its output is made and dropped.
+void Head::recompute_logits(const State& state) {
+  Recorder& rec = context_.rec;
+  rec.at().phase = Phase::recompute;
+  Tensor logits = projection_.forward(state.norm);
+  if (context_.stack.framework_loss && context_.layout.tp > 1) logits = gather_logits(logits);
+  rec.release(logits);
+  rec.at().phase = Phase::backward;
+}
+
+void Head::recompute_norm(State& state) {
+  Recorder& rec = context_.rec;
+  rec.at().phase = Phase::recompute;
+  const auto [normed, statistics] = norm_.forward(state.input, Term::final_norm, Term::final_statistics);
+  rec.release(normed);
+  state.statistics = statistics;
+  rec.at().phase = Phase::backward;
+}
+
 Tensor Head::backward(State& state) {
   Recorder& rec = context_.rec;
   rec.at().site = Site::loss;
   const Tensor dlogits = context_.stack.framework_loss ? whole_loss_gradient(state) : loss_gradient(state);
+  if (recomputes()) recompute_logits(state);
   const Tensor dnormed = projection_.backward(dlogits, state.norm);
   rec.release(dlogits);
   rec.release(state.norm);
   rec.at().site = Site::final_norm;
+  if (recomputes()) recompute_norm(state);
   const Tensor dx = norm_.backward(dnormed, state.input, state.statistics);
   rec.release(dnormed);
   rec.release(state.input);

@@ -2,6 +2,8 @@
 // vocabulary (Shoeybi et al. 2019, section 3; megatron-core cross_entropy.py): three fp32 all-reduces of [s, b].
 #pragma once
 
+#include <deque>
+
 #include "engine/model/norm.h"
 #include "engine/parallel/linear.h"
 
@@ -13,7 +15,6 @@ class Head {
 
   struct State {
     Tensor input, statistics, norm, softmax;
-    Tensor output, other_output;  ///< Stack::framework_loss: 16-bit logits
   };
   /// x [s/t | s, b, h] -> adds the micro-batch's mean token loss / m to the loss output. Takes over x.
   void forward(const Tensor& x, State& state);
@@ -22,6 +23,9 @@ class Head {
 
  private:
   Tensor loss_gradient(State& state);
+  bool recomputes() const;
+  void recompute_logits(const State& state);
+  void recompute_norm(State& state);
   void whole_loss(Tensor logits, State& state);
   Tensor whole_loss_gradient(State& state);
   Tensor gather_logits(const Tensor& mine);
@@ -36,6 +40,8 @@ class Head {
   Tensor loss_;
   Norm norm_;
   ColumnParallelLinear projection_;
+  std::deque<Tensor> outputs_;  // Stack::framework_loss: 16-bit logits of the last micro-batches
+  std::int64_t backwards_ = 0;
 };
 
 }  // namespace benchsuite

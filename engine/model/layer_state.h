@@ -82,6 +82,11 @@ inline bool copies_context(const Layout& layout, const Stack& stack) {
   return layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1;
 }
 
+/// Whether unfused attention takes copies of queries, keys and values: the linear's output goes, and they are as large.
+inline bool copies_queries(const Layout& layout, const Stack& stack) {
+  return layout.attention == AttentionKernel::unfused && !stack.strided_attention && layout.micro_batch > 1;
+}
+
 /// Memory that a framework's elementary operations keep for their backward passes and no op of ours reads: it is only there.
 inline void keep_beside(ParallelContext& context, std::int64_t elements, Save save, LayerState& state) {
   if (elements == 0) return;

@@ -70,11 +70,14 @@ struct Stack {
   DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
   bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
   bool casts_added_gradients = false;  ///< ... after another that copies the new gradient to the main one's type
+  bool gradients_of_autograd = false;  ///< main gradients are a step's first products, kept until the optimizer has taken them
   bool overlaps_tensor_backward = true;  ///< dX reduction behind the weight gradient, re-gather behind dgrad
   bool overlaps_tensor_gemms = false;    ///< sequence parallel: products in tiles, each behind the exchange of another
   bool framework_loss = false;  ///< every tensor rank gathers whole rows of logits for the framework's cross-entropy (timed only)
   bool separate_gate_linear = false; ///< gate and up are linears of their own: gradients of their input are computed and reduced apart (timed only)
   bool keeps_gathered_inputs = false;  ///< sequence parallel: a column-parallel linear's input is kept whole; else gathered again
+  bool recomputes_head = false;  ///< full recompute: the final norm and the head are layers like others, kept by their inputs
+  bool keeps_stage_outputs = false;  ///< what a pipeline stage sends on stays until its micro-batch comes back
   bool scatters_pipeline_activations = false;  ///< without sequence parallelism: 1/t is sent, the receiver gathers
   bool overlaps_pipeline = false;        ///< 1F1B and GPipe: send and receive beside compute
   bool overlaps_pipeline_interleaved = true;
@@ -96,15 +99,17 @@ struct Stack {
   std::string memory_source;
   std::int64_t context_bytes = 0;       ///< CUDA context and loaded kernels
   std::int64_t communicator_bytes = 0;  ///< NCCL buffers, per communicator
+  std::int64_t tensor_communicator_bytes = 0;  ///< more of the tensor group's, which stays inside a node and opens many channels
   std::int64_t workspace_bytes = 0;     ///< GEMM workspace of the compute stream
   std::int64_t segment_bytes = 0;       ///< the allocator takes memory from the device in multiples of this
+  bool caching_allocator = false;       ///< PyTorch's, segment by segment (engine/program/caching_allocator.h); else one range a purpose
 
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
-/// casts_added_gradients, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
+/// casts_added_gradients, gradients_of_autograd, recomputes_head, keeps_stage_outputs, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
 /// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp",
 /// `host_waits_for` a list of "inputs", "exchanges", "pieces".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);

@@ -97,6 +97,12 @@ std::int64_t Transport::taken_at(const Step& step) const {
 }
 
 void Transport::send(const Step& step, const Tensor& result) {
+  if (step.kind == Step::Kind::backward) {
+    if (const auto kept = outputs_.find({step.chunk, step.micro_batch}); kept != outputs_.end()) {
+      context_.rec.release(kept->second);
+      outputs_.erase(kept);
+    }
+  }
   if (times_.consumer_of(context_.at.pp, step).rank < 0) {
     CHECK(!result.valid()) << "a result nobody takes";
     return;
@@ -108,7 +114,9 @@ void Transport::send(const Step& step, const Tensor& result) {
                            forward ? context_.to_next : context_.to_previous, message(OpKind::send, sent),
                            {reads(sent)});
   exchanged_ = true;
-  if (sends_block_) {
+  if (forward && context_.stack.keeps_stage_outputs) {
+    outputs_[{step.chunk, step.micro_batch}] = result;
+  } else if (sends_block_) {
     context_.rec.release(result);
   } else {
     sent_.push_back({result, taken_at(step), index_ + 2});

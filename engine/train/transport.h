@@ -20,7 +20,9 @@
 // step wait for the transfer it should hide.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/model/model_context.h"
@@ -44,7 +46,8 @@ class Transport {
   /// The tensor received for `step`, which is about to run (invalid if it needs none). A backward starts, with whatever it
   /// recomputes first, when its output gradient is there.
   Tensor take(const Step& step);
-  /// Sends the result of `step` on, if another stage needs it, and releases it.
+  /// Sends the result of `step` on, if another stage needs it, and releases it, or keeps it until the micro-batch comes back
+  /// (Stack::keeps_stage_outputs).
   void send(const Step& step, const Tensor& result);
  private:
   bool needs_input(const Step& step) const;
@@ -68,6 +71,7 @@ class Transport {
   HostWaits host_waits_;
   std::optional<Tensor> received_;
   std::vector<Sent> sent_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> outputs_;  // kept, by chunk and micro-batch
   std::size_t index_ = 0;  // of the step being recorded
   bool exchanged_ = false;  // with another stage, since the host last waited
 };

@@ -392,6 +392,7 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     mapper.model();
     mapper.layout();
     out.stack = rule->stack;
+    out.held_memory = rule->held_memory;
     const StackShelf::Entry& stack = stacks.get(rule->stack);
     out.config.stack = stack.stack;
     mapper.kernels();

@@ -33,6 +33,7 @@ struct MappedRow {
   Published published;
   std::vector<std::string> assumptions;
   std::vector<UnstatedSetting> unstated;  ///< settings the ensemble draws, with their values
+  bool held_memory = false;               ///< SourceRule
 };
 
 /// Stacks by name, read once, with the settings that their software leaves open.

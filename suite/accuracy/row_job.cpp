@@ -35,7 +35,8 @@ void fill_rates(const MappedRow& mapped, const HardwareProfile& hardware, Predic
   predicted.tokens_per_s_per_gpu = static_cast<double>(layout.global_batch * model.seq) / predicted.iteration_s / gpus;
   if (const auto peak = hardware.peak_flops.find(layout.precision); peak != hardware.peak_flops.end()) {
     predicted.mfu = rate / peak->second;
-    predicted.hfu = hardware_flops(model, layout, formula).total() / predicted.iteration_s / gpus / peak->second;
+    const FlopsCount computed = hardware_flops(model, layout, formula, mapped.config.stack.recomputes_head);
+    predicted.hfu = computed.total() / predicted.iteration_s / gpus / peak->second;
   }
 }
 
@@ -174,7 +175,8 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
   predicted.activation_gib = step.saved_gib;
   predicted.samples = step.samples;
   if (published.peak_memory_gb > 0) {
-    result.memory_error_pct = 100 * (step.peak_gib * kGiB / kGB / published.peak_memory_gb - 1);
+    const double gib = mapped.held_memory ? step.reserved_gib : step.peak_gib;
+    result.memory_error_pct = 100 * (gib * kGiB / kGB / published.peak_memory_gb - 1);
   } else if (published.activation_gib > 0) {
     result.memory_error_pct = 100 * (step.saved_gib / published.activation_gib - 1);
   }

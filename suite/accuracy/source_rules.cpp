@@ -31,6 +31,7 @@ SourceRule read_rule(const Json& json, const std::string& file, const std::strin
   }
   rule.defaults = pairs_of(reader, "defaults");
   reader.optional("stated", rule.stated);
+  reader.choice("memory", rule.held_memory, {{"allocated", false}, {"held", true}});
   if (const Json* list = reader.raw("unstated")) {
     rule.unstated = read_unstated_settings(*list, file, path + ".unstated", problems);
   }

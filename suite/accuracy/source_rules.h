@@ -15,7 +15,8 @@
 // What the ensemble draws: `unstated` names settings that the source is silent about and what its software documents as
 // possible. Before them come the alternatives that the stack documents for every source (cases/stacks/*.json, "alternatives": the
 // same form), but for keys that a row states, that `unstated` has, or that are in `stated`: what the source says of all its
-// rows in its text or scripts. A rule may instead say "unmapped" with the reason.
+// rows in its text or scripts. A rule may instead say "unmapped" with the reason. "memory": "held" where the source's figures are
+// nvidia-smi's: what the process holds, its allocator's cache and the context included; else the most that is allocated.
 #pragma once
 
 #include <map>
@@ -42,6 +43,7 @@ struct SourceRule {
   std::vector<UnstatedSetting> unstated;
   std::vector<std::string> stated;
   std::string unmapped;  ///< the reason; empty: rows of this rule are mapped
+  bool held_memory = false;  ///< the source's memory is what a process holds of the device, not what is allocated at most
 };
 
 struct SetTarget {

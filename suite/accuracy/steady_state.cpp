@@ -16,10 +16,8 @@ namespace benchsuite {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-constexpr std::int64_t kShallow = 12;  // chunks up to this deep are simulated whole
-constexpr std::int64_t kFirstDepth = 4, kSecondDepth = 8;
-constexpr double kHostShare = 0.5;     // of the step that launches take, from which on depth is not continued
 constexpr std::int64_t kFirstCount = 3, kSecondCount = 5;  // micro-batches without a pipeline
+constexpr std::int64_t kSettledCount = 12;  // second count where a caching allocator's fragments must settle: by ten they have
 
 /// What one simulated configuration shows, in numbers that can be continued.
 struct Sample {
@@ -28,9 +26,14 @@ struct Sample {
   std::vector<double> compute;  ///< seconds of compute ops by stage
   double host = 0;
   double peak = 0, reserved = 0, saved = 0;
+  bool fits = true;
   int busiest = 0;
   std::vector<StepPath> paths;
 };
+
+void set_micro_batches(Layout& layout, std::int64_t micro_batches) {
+  layout.global_batch = micro_batches * layout.micro_batch * layout.dp;
+}
 
 /// Of `depth` layers in a chunk that all of them hold alike; where the split is uneven, as much less in each.
 TrainConfig reduced(TrainConfig config, std::int64_t depth, std::int64_t micro_batches) {
@@ -41,7 +44,7 @@ TrainConfig reduced(TrainConfig config, std::int64_t depth, std::int64_t micro_b
   for (std::int64_t& stage : split.stages) stage -= fewer * layout.vpp;
   if (split.first_stage > 0) split.first_stage -= fewer * layout.vpp;
   if (split.last_stage > 0) split.last_stage -= fewer * layout.vpp;
-  layout.global_batch = micro_batches * layout.micro_batch * layout.dp;
+  set_micro_batches(layout, micro_batches);
   return config;
 }
 
@@ -50,16 +53,18 @@ struct Stages {
   std::vector<Program> programs;
   World world;
   double peak = 0, reserved = 0, saved = 0;  ///< bytes: most of any stage, saved of the first
+  bool fit = true;                           ///< all of them
 };
 
-Stages record_stages(const TrainConfig& config) {
+Stages record_stages(const TrainConfig& config, std::int64_t memory_bytes) {
   const RankGrid grid(config.layout);
   Stages stages;
   std::vector<int> ranks;
   for (int stage = 0; stage < config.layout.pp; ++stage) ranks.push_back(grid.rank_at({.dp = 0, .pp = stage}));
   stages.programs = record_programs(
       config, ranks, 1, RecordedDetail::without_operands, {}, [&](std::size_t stage, Program& program) {
-        const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), program);
+        const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), program, memory_bytes);
+        stages.fit = stages.fit && measured.fits;
         stages.peak = std::max(stages.peak, measured.stage.peak_bytes);
         stages.reserved = std::max(stages.reserved, measured.reserved_bytes);
         if (stage == 0) stages.saved = measured.stage.saved_bytes;
@@ -101,6 +106,7 @@ Sample take(const TrainConfig& config, const Stages& recorded, const HardwarePro
   sample.peak = recorded.peak;
   sample.reserved = recorded.reserved;
   sample.saved = recorded.saved;
+  sample.fits = recorded.fit;
   if (options.memory_only) return sample;
 
   const Placement placement = place(config.layout, hardware.gpus_per_node);
@@ -140,40 +146,28 @@ double on_line(double a, double b, std::int64_t x0, std::int64_t x1, std::int64_
   return a + (b - a) * static_cast<double>(x - x0) / static_cast<double>(x1 - x0);
 }
 
-/// The sample at `x`: every number continued.
+/// The sample at `x`: times continued; memory doesn't follow the number of micro-batches.
 Sample continued(const Sample& low, const Sample& high, std::int64_t x0, std::int64_t x1, std::int64_t x) {
   const auto line = [&](double a, double b) { return std::max(0.0, on_line(a, b, x0, x1, x)); };
   Sample result = high;
   result.step = line(low.step, high.step);
   result.host = line(low.host, high.host);
   for (std::size_t i = 0; i < result.seconds.size(); ++i) result.seconds[i] = line(low.seconds[i], high.seconds[i]);
-  result.peak = line(low.peak, high.peak);
-  result.reserved = line(low.reserved, high.reserved);
-  result.saved = line(low.saved, high.saved);
   for (std::size_t i = 0; i < result.paths.size(); ++i) {
     result.paths[i] = continued(low.paths[i], high.paths[i], [&](double a, double b) { return on_line(a, b, x0, x1, x); });
   }
   return result;
 }
 
-/// Whether taking all but kFirstDepth of `depth` layers from every chunk of an uneven split leaves each a layer.
-bool deep_enough(const Layout& layout, std::int64_t depth) {
-  const LayerSplit& split = layout.layer_split;
-  std::vector<std::int64_t> stages = split.stages;
-  for (const std::int64_t stage : {split.first_stage, split.last_stage}) {
-    if (stage > 0) stages.push_back(stage);
-  }
-  return std::all_of(stages.begin(), stages.end(),
-                     [&](std::int64_t stage) { return stage / layout.vpp > depth - kFirstDepth; });
-}
-
 /// Micro-batches at which the step is measured: one number, or two to continue from.
-std::vector<std::int64_t> micro_batches_of(const Layout& layout, bool whole) {
+std::vector<std::int64_t> micro_batches_of(const TrainConfig& config, bool whole) {
+  const Layout& layout = config.layout;
   const std::int64_t m = layout.micro_batches();
   const bool interleaved = layout.schedule == ScheduleKind::interleaved;
   const std::int64_t unit = interleaved ? layout.group() : 1;
   const std::int64_t first = interleaved ? 2 * unit : layout.pp == 1 ? kFirstCount : layout.pp + 2;
-  const std::int64_t second = interleaved ? 3 * unit : layout.pp == 1 ? kSecondCount : layout.pp + 4;
+  const std::int64_t enough = config.stack.caching_allocator ? kSettledCount : kSecondCount;
+  const std::int64_t second = interleaved ? 3 * unit : enough + (layout.pp == 1 ? 0 : layout.pp - 1);
   if (whole || m <= second + unit || (m - first) % unit != 0) return {m};
   return {first, second};
 }
@@ -211,14 +205,12 @@ StepEstimator::StepEstimator(const TrainConfig& config, const SteadyStateOptions
     : config_(config), options_(options) {}
 StepEstimator::~StepEstimator() = default;
 
-const StepEstimator::Recorded& StepEstimator::recorded(std::int64_t depth, std::int64_t micro_batches) {
-  std::unique_ptr<const Recorded>& known = recorded_[{depth, micro_batches}];
+const StepEstimator::Recorded& StepEstimator::recorded(std::int64_t micro_batches, std::int64_t memory_bytes) {
+  std::unique_ptr<const Recorded>& known = recorded_[{micro_batches, memory_bytes}];
   if (known) return *known;
-  const Layout& layout = config_.layout;
-  const bool same =
-      depth == config_.model.layers / (layout.pp * layout.vpp) && micro_batches == layout.micro_batches();
-  TrainConfig config = same ? config_ : reduced(config_, depth, micro_batches);
-  Stages stages = record_stages(config);
+  TrainConfig config = config_;
+  set_micro_batches(config.layout, micro_batches);
+  Stages stages = record_stages(config, memory_bytes);
   known = std::make_unique<const Recorded>(std::move(config), std::move(stages));
   return *known;
 }
@@ -231,43 +223,16 @@ StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
   const TrainConfig& config = config_;
   const SteadyStateOptions& options = options_;
   const Layout& layout = config.layout;
-  const std::int64_t depth = config.model.layers / (layout.pp * layout.vpp);
-  // Buckets of an overlapped reduction hold several layers: how much of it stays exposed doesn't grow layer by layer.
-  const bool by_bucket = config.stack.overlaps_gradient_reduction && layout.replicas() > 1 && layout.zero_stage <= 2;
-  const bool deep = !options.whole && !by_bucket && depth > kShallow && layout.recompute.num_layers == 1 &&
-                    deep_enough(layout, depth);
-  std::vector<std::int64_t> depths = deep ? std::vector{kFirstDepth, kSecondDepth} : std::vector{depth};
-  std::vector<std::int64_t> counts = micro_batches_of(layout, options.whole);
-  if (options.memory_only) {
-    // Past the schedule's depth memory doesn't grow with m.
-    counts.resize(1);
+  std::vector<std::int64_t> counts = micro_batches_of(config, options.whole);
+  if (options.memory_only) counts = {counts.back()};  // past the schedule's depth memory doesn't grow with m
+  std::vector<Sample> samples;
+  for (const std::int64_t m : counts) {
+    const Recorded& sampled = recorded(m, hardware.memory_bytes);
+    samples.push_back(take(sampled.config, sampled.stages, hardware, options));
   }
-  std::vector<Sample> by_depth;
-  for (std::size_t place = 0; place < depths.size(); ++place) {
-    const std::int64_t l = depths[place];
-    std::vector<Sample> by_count;
-    for (const std::int64_t m : counts) {
-      const Recorded& sampled = recorded(l, m);
-      by_count.push_back(take(sampled.config, sampled.stages, hardware, options));
-    }
-    by_depth.push_back(by_count.size() == 1 ? by_count.front()
-                                            : continued(by_count[0], by_count[1], counts[0], counts[1],
-                                                        layout.micro_batches()));
-    if (by_count.size() == 2) {  // memory doesn't follow m
-      by_depth.back().peak = by_count[1].peak;
-      by_depth.back().reserved = by_count[1].reserved;
-      by_depth.back().saved = by_count[1].saved;
-    }
-    if (l != depth && by_depth.back().host > kHostShare * by_depth.back().step) {
-      // Where the host falls behind in some ops and catches up in others, the head's work gives it a lead that a deeper
-      // chunk uses up: no straight line.
-      by_depth.clear();
-      depths = {depth};
-      place = static_cast<std::size_t>(-1);
-    }
-  }
-  const Sample whole =
-      by_depth.size() == 1 ? by_depth.front() : continued(by_depth[0], by_depth[1], depths[0], depths[1], depth);
+  const Sample whole = samples.size() == 1
+                           ? samples.front()
+                           : continued(samples[0], samples[1], counts[0], counts[1], layout.micro_batches());
 
   StepEstimate estimate;
   estimate.iteration_s = whole.step;
@@ -276,17 +241,14 @@ StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
   estimate.peak_gib = whole.peak / kGiB;
   estimate.reserved_gib = whole.reserved / kGiB;
   estimate.saved_gib = whole.saved / kGiB;
-  estimate.fits = whole.reserved <= static_cast<double>(hardware.memory_bytes);
+  estimate.fits = whole.fits;
   estimate.host_s = whole.host;
   estimate.paths = whole.paths;
   estimate.samples = "whole";
-  if (depths.size() + counts.size() > 2) {
-    const auto list = [](const std::vector<std::int64_t>& values, std::int64_t of) {
-      std::string text = std::to_string(values.front());
-      if (values.size() > 1) text += ", " + std::to_string(values.back());
-      return text + " of " + std::to_string(of);
-    };
-    estimate.samples = "layers a chunk " + list(depths, depth) + "; micro-batches " + list(counts, layout.micro_batches());
+  if (counts.size() > 1 || counts[0] != layout.micro_batches()) {
+    estimate.samples = "micro-batches ";
+    for (const std::int64_t m : counts) estimate.samples += std::to_string(m) + (m == counts.back() ? "" : ", ");
+    estimate.samples += " of " + std::to_string(layout.micro_batches());
   }
   return estimate;
 }
@@ -297,7 +259,7 @@ LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
   config.layout.layer_split = {};
   const auto passes = [&](std::int64_t depth) {
     const TrainConfig small = reduced(config, depth, 1);
-    const Stages recorded = record_stages(small);
+    const Stages recorded = record_stages(small, hardware.memory_bytes);
     const Placement placement = place(small.layout, hardware.gpus_per_node);
     const CostModel costs(hardware, placement, host_of(small.stack, hardware));
     const ReplayResult replayed = replay(recorded.world, costs);

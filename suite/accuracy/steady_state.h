@@ -1,10 +1,10 @@
-// The step of a large configuration from a few small ones.
+// The step of many micro-batches from two of few.
 //
-// A step repeats itself: past the warm-up every further group of micro-batches adds the same time, and every further layer
-// of a chunk adds the same time to each micro-batch. So the step is measured at two numbers of micro-batches past the warm-up
-// and, where chunks are deep, at two depths, and continued: T(l, m) = T00 + (l - l0) Tl + (m - m0) Tm + (l - l0)(m - m0) Tlm.
-// Small configurations are simulated whole. How far the continuation is from the whole step is a test's business
-// (tests/suite/accuracy/test_steady_state.cpp); memory beyond the schedule's depth doesn't depend on m at all.
+// A step repeats itself: past the warm-up every further group of micro-batches adds the same time. So the step is measured at
+// two numbers of micro-batches past the warm-up and continued along the line through them; steps of few are simulated whole.
+// How far the continuation is from the whole step is a test's business (tests/suite/accuracy/test_steady_state.cpp); memory
+// beyond the schedule's depth doesn't depend on m at all. Layers are never left out: the peak of memory moves from stage to
+// stage with depth.
 //
 // The representative of a pipeline stage stands for all its ranks; under ZeRO the first replica stands for the others.
 #pragma once
@@ -33,7 +33,7 @@ struct StepEstimate {
   bool fits = true;
   double host_s = 0;  ///< what the host needs to launch the busiest stage's ops one by one
   std::vector<StepPath> paths;  ///< the longest chains, of the hardware and of each of SteadyStateOptions::also_on
-  std::string samples;  ///< "l 3, 5 of 80; m 2, 3 of 128", "whole"
+  std::string samples;  ///< "micro-batches 2, 3 of 128", "whole"
 };
 
 /// The largest of these categories but forward and backward compute, as words: "bubble", "tensor communication", ...;
@@ -59,11 +59,11 @@ class StepEstimator {
 
  private:
   struct Recorded;
-  const Recorded& recorded(std::int64_t depth, std::int64_t micro_batches);
+  const Recorded& recorded(std::int64_t micro_batches, std::int64_t memory_bytes);
 
   const TrainConfig& config_;
   SteadyStateOptions options_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<const Recorded>> recorded_;  ///< by depth and micro-batches
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<const Recorded>> recorded_;  ///< by micro-batches and memory
 };
 
 /// The same on one.

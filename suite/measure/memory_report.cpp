@@ -7,6 +7,7 @@
 
 #include "engine/model/formulas.h"
 #include "engine/program/memory_summary.h"
+#include "engine/train/reserved_memory.h"
 #include "suite/measure/memory_terms.h"
 
 namespace benchsuite {
@@ -55,13 +56,15 @@ std::vector<StageMemory::Term> outside_terms(const TrainConfig& config, const Pr
   return {{"context", bytes(config.stack.context_bytes, 1), "context_bytes of the stack", "overhead"},
           {"communicators", bytes(config.stack.communicator_bytes, program.groups.size()),
            fmt::format("{} x communicator_bytes of the stack", program.groups.size()), "overhead"},
+          {"tensor communicator", bytes(config.layout.tp > 1 ? config.stack.tensor_communicator_bytes : 0, 1),
+           "tensor_communicator_bytes of the stack", "overhead"},
           {"allocator segments", bytes(config.stack.segment_bytes, static_cast<std::size_t>(arenas)),
            fmt::format("{} x segment_bytes of the stack", arenas), "overhead"}};
 }
 
 }  // namespace
 
-MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program) {
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity) {
   const MemorySummary summary = summarise_memory(program);
   const MemoryLetters letters(config, stage);
   StageMemory memory;
@@ -101,8 +104,18 @@ MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, con
   }
   const SavedActivations saved = saved_activations(config.model, config.layout, config.stack, stage);
   memory.saved_formula_bytes = saved.layers_total + saved.outside_bytes;
-  return {std::move(memory), static_cast<double>(summary.reserved_bytes) +
-                                 static_cast<double>(config.stack.workspace_bytes) + outside};
+  MeasuredMemory measured{.stage = std::move(memory)};
+  if (config.stack.caching_allocator) {
+    const double left = std::max(0.0, static_cast<double>(capacity) - outside);
+    const ReservedMemory reserved = reserve_memory(program, config.stack, static_cast<std::uint64_t>(left));
+    measured.reserved_bytes = measured.stage.reserved_bytes = static_cast<double>(reserved.reserved_bytes) + outside;
+    measured.fits = reserved.fits;
+    return measured;
+  }
+  measured.reserved_bytes =
+      static_cast<double>(summary.reserved_bytes) + static_cast<double>(config.stack.workspace_bytes) + outside;
+  measured.fits = measured.reserved_bytes <= static_cast<double>(capacity);
+  return measured;
 }
 
 }  // namespace benchsuite

@@ -10,10 +10,11 @@ namespace benchsuite {
 
 struct MeasuredMemory {
   StageMemory stage;
-  double reserved_bytes = 0;  ///< what the allocator must reserve: arenas with their holes, and what the stack adds
+  double reserved_bytes = 0;  ///< what the allocator reserves, holes included, and what the stack adds
+  bool fits = true;
 };
 
-/// Memory of the rank that recorded `program`, a rank of pipeline stage `stage`.
-MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program);
+/// Memory of the rank that recorded `program`, a rank of pipeline stage `stage`, on a device of `capacity` bytes.
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity);
 
 }  // namespace benchsuite

@@ -43,7 +43,8 @@ int threads_for(const TrainConfig& config, std::size_t roles) {
   return passes < kManyLayerPasses ? 1 : static_cast<int>(std::thread::hardware_concurrency());
 }
 
-RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, const SimulateOptions& options) {
+RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, std::int64_t memory_bytes,
+                           const SimulateOptions& options) {
   const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
   const RankGrid grid(config.layout);
   RecordedWorld recorded;
@@ -54,7 +55,9 @@ RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ra
       options.verify ? RecordedDetail::whole : RecordedDetail::without_operands, faults,
       [&](std::size_t, Program& program) {
         const Coordinates at = grid.coordinates(program.rank);
-        if (shows_stage(at)) recorded.memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program);
+        if (shows_stage(at)) {
+          recorded.memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program, memory_bytes);
+        }
         if (!options.verify) program.buffers = std::vector<Buffer>();  // a third of a Program, and nobody asks again
       });
   for (const Program& program : recorded.programs) recorded.world.programs.push_back(&program);
@@ -67,7 +70,8 @@ constexpr std::int64_t kMostRoles = 64;
 /// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO
 /// the slices that replicas own cut parameters at different places, so each replica is a role of its own while there
 /// are few; with many, the first stands for all, and the end of the step is off by microseconds.
-RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const SimulateOptions& options) {
+RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, std::int64_t memory_bytes,
+                           const SimulateOptions& options) {
   const Layout& layout = config.layout;
   const RankGrid grid(layout);
   const bool each_replica = layout.zero_stage >= 1 && layout.pp * layout.replicas() <= kMostRoles;
@@ -79,7 +83,7 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
       representatives.push_back(grid.rank_at({.cp = replica % cp, .dp = replica / cp, .pp = stage}));
     }
   }
-  RecordedWorld collapsed = record_ranks(config, representatives, options);
+  RecordedWorld collapsed = record_ranks(config, representatives, memory_bytes, options);
   for (int rank = 0; rank < grid.world(); ++rank) {
     const Coordinates at = grid.coordinates(rank);
     collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp * cp + at.cp : 0));
@@ -91,7 +95,7 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, co
     collapsed.priced = std::move(*priced);
     return collapsed;
   }
-  RecordedWorld whole = record_ranks(config, all, options);
+  RecordedWorld whole = record_ranks(config, all, memory_bytes, options);
   whole.world = whole_world(whole.world.programs);
   whole.priced = price(whole.world, source_of(costs), threads_for(config, all.size()));
   return whole;
@@ -167,7 +171,7 @@ void fill_rates(const TrainConfig& config, const HardwareProfile& hardware, Vari
   const FlopsFormula formula = flops_formula_of(config.model.family, layout.attention == AttentionKernel::flash);
   const FlopsCount model = model_flops(config.model, layout, formula);
   result.flops_model = model.total();
-  result.flops_hardware = hardware_flops(config.model, layout, formula).total();
+  result.flops_hardware = hardware_flops(config.model, layout, formula, config.stack.recomputes_head).total();
   result.flops_formula = model.formula;
   const auto gpus = static_cast<double>(layout.world());
   const double per_gpu = result.flops_model / result.iteration_s / gpus;
@@ -191,7 +195,7 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
                  std::vector<MeasuredMemory> memory, VariantResult& result) {
   const RankGrid grid(config.layout);
   std::vector<StageResult> stages;
-  double reserved = 0;
+  result.fits = true;
   for (std::size_t role = 0; role < programs.size(); ++role) {
     const Coordinates at = grid.coordinates(programs[role].rank);
     if (!shows_stage(at)) continue;
@@ -199,12 +203,11 @@ void fill_stages(const TrainConfig& config, const HardwareProfile& hardware, con
     stage.stage = at.pp;
     MeasuredMemory& own = memory[static_cast<std::size_t>(at.pp)];
     stage.memory = std::move(own.stage);
-    reserved = std::max(reserved, own.reserved_bytes);
+    result.fits = result.fits && own.fits;
     result.peak_memory_gib = std::max(result.peak_memory_gib, stage.memory.peak_bytes / kGiB);
   }
   result.stages = std::move(stages);
   result.capacity_gib = static_cast<double>(hardware.memory_bytes) / kGiB;
-  result.fits = reserved <= static_cast<double>(hardware.memory_bytes);
 }
 
 }  // namespace
@@ -224,7 +227,7 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement, host_of(config.stack, hardware));
-  RecordedWorld recorded = record_world(config, costs, options);
+  RecordedWorld recorded = record_world(config, costs, hardware.memory_bytes, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);
     CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);

@@ -55,7 +55,7 @@ VariantResult train_variant(const TrainConfig& config, const TrainVariantOptions
                                 static_cast<double>(layout.world());
   const FlopsFormula formula = flops_formula_of(config.model.family, layout.attention == AttentionKernel::flash);
   result.flops_model = model_flops(config.model, layout, formula).total();
-  result.flops_hardware = hardware_flops(config.model, layout, formula).total();
+  result.flops_hardware = hardware_flops(config.model, layout, formula, config.stack.recomputes_head).total();
   result.flops_formula = id_of(formula);
   return result;
 }

@@ -44,7 +44,12 @@ void peak_terms(Page& page, const VariantResult& variant, const std::string& key
   page.add("<details><summary>at the peak of stage {}: ", fullest->stage);
   number(page, format_bytes(fullest->memory.peak_bytes),
          fmt::format("{}s{}.peak_bytes", key, fullest - variant.stages.begin()));
-  page.raw(", term by term</summary>");
+  page.raw(", term by term");
+  if (fullest->memory.reserved_bytes >= 0) {
+    page.add("; reserved {}, of which fragments and what is cached {}", format_bytes(fullest->memory.reserved_bytes),
+             format_bytes(std::max(0.0, fullest->memory.reserved_bytes - fullest->memory.peak_bytes)));
+  }
+  page.raw("</summary>");
   terms_table(page, fullest->memory.terms);
   page.raw("</details>");
 }

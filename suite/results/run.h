@@ -62,6 +62,7 @@ struct StageMemory {
   std::vector<Term> terms;               ///< everything that is there at the peak: adds up to peak_bytes
   std::vector<std::pair<std::string, double>> by_purpose;  ///< bytes at the peak, in order of Purpose, plus overhead
   double peak_bytes = 0;
+  double reserved_bytes = -1;            ///< most that a caching allocator holds, overhead included; -1: the stack has none
   double saved_bytes = 0;                ///< saved activations at their high-water mark
   double saved_formula_bytes = -1;       ///< Korthikanti et al. 2022, section 4, for the same layout; -1: not covered
   std::vector<Term> saved_terms;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <utility>
 
 #include "suite/cases/data_root.h"
@@ -52,7 +51,7 @@ void expect_continued_equals_whole(const TrainConfig& config, const HardwareProf
   EXPECT_EQ(whole.samples, "whole");
   EXPECT_NE(continued.samples, "whole");
   EXPECT_NEAR(continued.iteration_s / whole.iteration_s, 1, percent / 100) << continued.samples;
-  EXPECT_NEAR(continued.peak_gib / whole.peak_gib, 1, 0.02) << continued.samples;
+  EXPECT_NEAR(continued.peak_gib / whole.peak_gib, 1, 1e-3) << "inputs of all micro-batches; " << continued.samples;
   double sum = 0;
   for (const double seconds : continued.seconds) sum += seconds;
   EXPECT_NEAR(sum, continued.iteration_s, 1e-6 * continued.iteration_s);
@@ -116,7 +115,6 @@ TEST(SteadyState, WholeStepIsTheSimulatedStep) {
   EXPECT_NEAR(estimate.peak_gib, simulated.peak_memory_gib, 1e-9);
 }
 
-// Recorded once, also where one machine asks for the whole depth and the other doesn't.
 TEST(SteadyState, OneRecordingServesEveryMachine) {
   const Machine machine;
   TrainConfig config = gpt(machine, "megatron-2022", 24);
@@ -127,11 +125,9 @@ TEST(SteadyState, OneRecordingServesEveryMachine) {
   fast.host_eager_s = fast.host_graph_s = 0;
   fast.gemm.wave_share = 0;
   StepEstimator estimator(config);
-  std::set<std::string> samples;
   const HardwareProfile& usual = machine.a100;
   for (const HardwareProfile* profile : {&usual, &std::as_const(slow_host), &std::as_const(fast), &usual}) {
     const StepEstimate together = estimator.on(*profile), alone = estimate_step(config, *profile);
-    samples.insert(alone.samples);
     EXPECT_EQ(together.samples, alone.samples);
     EXPECT_EQ(together.iteration_s, alone.iteration_s);
     EXPECT_EQ(together.seconds, alone.seconds);
@@ -141,7 +137,6 @@ TEST(SteadyState, OneRecordingServesEveryMachine) {
     EXPECT_EQ(together.saved_gib, alone.saved_gib);
     EXPECT_EQ(together.paths.size(), alone.paths.size());
   }
-  EXPECT_EQ(samples.size(), 2u) << "one machine needs the whole depth";
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ std::vector<TrainConfig> layouts_of_some_software() {
       [](Stack& s) { s.fused_swiglu = s.fused_rope = false; },
       [](Stack& s) { s.strided_attention = false; },
       [](Stack& s) { s.framework_loss = true; },
+      [](Stack& s) { s.recomputes_head = true; },
+      [](Stack& s) { s.framework_loss = s.recomputes_head = true; },
+      [](Stack& s) { s.keeps_stage_outputs = true; },
       [](Stack& s) { s.separate_gate_linear = true; },
       [](Stack& s) { s.keeps_gathered_inputs = true; },
       [](Stack& s) { s.all_reduces_in_fp32 = true, s.gradient_dtype = DType::bf16; },
@@ -39,6 +42,7 @@ std::vector<TrainConfig> layouts_of_some_software() {
       [](Stack& s) {
         s.fused_norm = s.fused_swiglu = s.strided_attention = false;
         s.framework_loss = s.separate_gate_linear = s.keeps_gathered_inputs = s.all_reduces_in_fp32 = true;
+        s.recomputes_head = s.keeps_stage_outputs = true;
       }};
   const RecomputeConfig recomputes[] = {
       {},
@@ -64,6 +68,16 @@ std::vector<TrainConfig> layouts_of_some_software() {
         feature(other.stack);
         if (validate(other, "", Wanted::times).empty()) list.push_back(other);
       }
+    }
+  }
+  for (const std::int64_t micro_batch : {1, 2}) {
+    for (const AttentionKernel attention : {AttentionKernel::flash, AttentionKernel::unfused}) {
+      TrainConfig other = config;
+      other.stack.fused_rope = other.stack.strided_attention = false;
+      other.layout.attention = attention;
+      other.layout.micro_batch = micro_batch;
+      other.layout.global_batch = micro_batch * 16;
+      list.push_back(other);
     }
   }
   config.layout.sequence_parallel = true;

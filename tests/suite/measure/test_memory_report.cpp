@@ -5,10 +5,13 @@
 
 #include <algorithm>
 
+#include "engine/train/reserved_memory.h"
 #include "engine/train/step.h"
 
 namespace benchsuite {
 namespace {
+
+constexpr std::int64_t kCapacity = 80'000'000'000;
 
 TrainConfig two_stages() {
   TrainConfig c;
@@ -28,14 +31,14 @@ double bytes_of(const StageMemory& stage, const std::string& purpose) {
 TEST(MemoryReport, TheStacksOverheadComesOnTopOfTheProgram) {
   TrainConfig config = two_stages();
   const Program program = record_step(config, 0).program;
-  const MeasuredMemory plain = measure_memory(config, 0, program);
+  const MeasuredMemory plain = measure_memory(config, 0, program, kCapacity);
   EXPECT_EQ(bytes_of(plain.stage, "overhead"), 0);
 
   config.stack.context_bytes = 500'000'000;
   config.stack.communicator_bytes = 9'000'000;
   config.stack.segment_bytes = 2'000'000;
   config.stack.workspace_bytes = 32'000'000;
-  const MeasuredMemory full = measure_memory(config, 0, program);
+  const MeasuredMemory full = measure_memory(config, 0, program, kCapacity);
   const auto arenas = std::count_if(program.arena_bytes.begin(), program.arena_bytes.end(),
                                     [](std::uint64_t bytes) { return bytes > 0; });
   ASSERT_GT(program.groups.size(), 1u);
@@ -49,6 +52,27 @@ TEST(MemoryReport, TheStacksOverheadComesOnTopOfTheProgram) {
   for (const StageMemory::Term& term : full.stage.terms)
     if (term.purpose == "overhead") named += term.bytes;
   EXPECT_EQ(named, overhead);
+}
+
+// A caching allocator has what the context and the communicators leave of the device.
+TEST(MemoryReport, ACachingAllocatorSharesTheDeviceWithTheOverhead) {
+  TrainConfig config = two_stages();
+  config.stack.caching_allocator = true;
+  const Program program = record_step(config, 0).program;
+  const std::uint64_t own = reserve_memory(program, config.stack, kCapacity).reserved_bytes;
+  config.stack.context_bytes = 500'000'000;
+  config.stack.tensor_communicator_bytes = 80'000'000;
+  const auto all = static_cast<std::int64_t>(own) + 580'000'000;
+  const MeasuredMemory enough = measure_memory(config, 0, program, all);
+  EXPECT_TRUE(enough.fits);
+  EXPECT_EQ(enough.reserved_bytes, static_cast<double>(all));
+  EXPECT_EQ(enough.stage.reserved_bytes, enough.reserved_bytes);
+  EXPECT_GE(enough.reserved_bytes, enough.stage.peak_bytes);
+  EXPECT_FALSE(measure_memory(config, 0, program, 580'000'000).fits);
+  config.layout.tp = 1;
+  config.layout.dp = 4;
+  const Program alone = record_step(config, 0).program;
+  EXPECT_EQ(bytes_of(measure_memory(config, 0, alone, kCapacity).stage, "overhead"), 500e6) << "no tensor group";
 }
 
 }  // namespace
