@@ -57,14 +57,13 @@ Json to_json(const std::vector<StageMemory::Term>& terms) {
 Json to_json(const StageMemory& memory) {
   Json purposes = Json::object();
   for (const auto& [purpose, bytes] : memory.by_purpose) purposes[purpose] = number(bytes);
-  Json json = {{"peak_bytes", number(memory.peak_bytes)},
-               {"by_purpose_bytes", std::move(purposes)},
-               {"saved_bytes", number(memory.saved_bytes)},
-               {"saved_formula_bytes", number_or_none(memory.saved_formula_bytes)},
-               {"terms", to_json(memory.terms)},
-               {"saved_terms", to_json(memory.saved_terms)}};
-  if (memory.reserved_bytes >= 0) json["reserved_bytes"] = number(memory.reserved_bytes);
-  return json;
+  return {{"peak_bytes", number(memory.peak_bytes)},
+          {"by_purpose_bytes", std::move(purposes)},
+          {"reserved_bytes", number_or_none(memory.reserved_bytes)},
+          {"saved_bytes", number(memory.saved_bytes)},
+          {"saved_formula_bytes", number_or_none(memory.saved_formula_bytes)},
+          {"terms", to_json(memory.terms)},
+          {"saved_terms", to_json(memory.saved_terms)}};
 }
 
 Json gantt_json(const StageResult& stage) {

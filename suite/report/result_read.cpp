@@ -150,7 +150,7 @@ void read_memory(ObjectReader& reader, StageMemory& memory) {
           item.key(), item->is_number() ? item->get<double>() : std::numeric_limits<double>::quiet_NaN());
     }
   }
-  if (reader.raw("reserved_bytes")) number(reader, "reserved_bytes", memory.reserved_bytes);
+  if (reader.raw("reserved_bytes")) number(reader, "reserved_bytes", memory.reserved_bytes, -1);
   number(reader, "saved_bytes", memory.saved_bytes);
   number(reader, "saved_formula_bytes", memory.saved_formula_bytes, -1);
   read_terms(reader, "terms", memory.terms);
