@@ -164,7 +164,8 @@ double bytes_of(const OpShape& shape) {
       return d0 * (in + 2 * out);
     case OpKind::sum_pieces:
       return d0 * (d1 * in + out);
-    case OpKind::cast:
+    case OpKind::cast:  // with a second, transposed copy, and a pass for the largest magnitude
+      return d0 * ((1 + static_cast<double>(d[3])) * in + std::max(1.0, d2) * out);
     case OpKind::pack:
     case OpKind::unpack:
       return d0 * (in + out);

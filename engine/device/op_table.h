@@ -51,7 +51,9 @@
 // add                           a, b, y*            dims n
 // accumulate                    x, y+               dims n; y += x
 // sum_pieces                    x, y*               dims n pieces; x is [pieces, n]: y = sum over pieces, in their order
-// cast                          x, y*               dims n pieces; dtype to out_dtype; by so many kernels of equal parts (0: one)
+// cast                          x, y* [, z*]        dims n pieces copies measured; dtype to out_dtype; by so many kernels of equal
+//                                                   parts (0: one). Timed only: a second copy z is y transposed; measured
+//                                                   = 1 reads x once more, for its largest magnitude; fp8 to fp8 transposes
 // fill                          y*                  dims n; scalars[0] = value
 // pack                          x0, x1, ..., y*     dims n = total; concatenates
 // unpack                        x, y0*, y1*, ...    dims n = total

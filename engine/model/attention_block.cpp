@@ -7,7 +7,7 @@ namespace benchsuite {
 
 namespace {
 constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced),
-                             index_of(Term::weight_gradient)};
+                             index_of(Term::operand), index_of(Term::weight_gradient)};
 }
 
 AttentionBlock::AttentionBlock(ModelContext& context, const AttentionParameters& parameters)
@@ -29,7 +29,9 @@ Tensor AttentionBlock::forward(const Tensor& x, LayerState& state, bool release_
   if (context_.model.rotary_positions()) rotate(OpKind::rope, qkv);
   const Tensor context = core_.forward(qkv, state);
   state.finish(context_, Save::qkv, qkv);
-  const Tensor projected = proj_.forward(context);
+  const auto [projected, kept] = proj_.forward(context);
+  // The attention kernel's backward pass reads its output in 16 bit.
+  if (kept.buffer != context.buffer) state.finish(context_, Save::context_operand, kept);
   state.finish(context_, Save::context, context);
   const auto [y, mask] = bias_dropout_add(context_, projected, parameters_.proj_bias, x, kAttentionOutputDropout,
                                           Term::mlp_input, Term::attention_output_mask);
@@ -80,7 +82,9 @@ Tensor AttentionBlock::backward(const Tensor& dy, LayerState& state) {
   const Tensor dprojected = dropout_backward(context_, dy, mask, kAttentionOutputDropout);
   if (mask.valid()) state.drop(context_, Save::attention_output_mask);
   if (parameters_.proj_bias) bias_gradient(context_, dprojected, *parameters_.proj_bias);
-  const Tensor dcontext = proj_.backward(dprojected, state.get(Save::context));
+  const bool cast = state.has(Save::context_operand);
+  const Tensor dcontext = proj_.backward(dprojected, state.get(cast ? Save::context_operand : Save::context));
+  if (cast) state.drop(context_, Save::context_operand);
   release_dropped(context_, dprojected, dy);
 
   recompute(state);

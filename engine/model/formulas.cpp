@@ -13,6 +13,7 @@ namespace {
 /// parallelism.
 struct Letters {
   double s, b, h, f, a, t, d, repl, e;
+  double o;   // bytes of an operand of the layers' products: e, but 1 in 8 bit
   double kv;  // width of all keys: u times the head size
   std::int64_t p, v, m, g;
   StageLayers layers;  // of the stage
@@ -28,6 +29,7 @@ struct Letters {
         d(static_cast<double>(layout.replicas())),
         repl(layout.sequence_parallel ? t : 1),
         e(static_cast<double>(size_of(layout.stored()))),
+        o(static_cast<double>(size_of(layout.precision))),
         kv(static_cast<double>(model.kv_heads * model.head_dim())),
         p(layout.pp),
         v(layout.vpp),
@@ -106,25 +108,28 @@ std::vector<BytesTerm> layer_terms(const Letters& n, const ModelConfig& model, c
   const std::string r = layout.sequence_parallel ? "/t" : "";
   const double x = n.x();
   const double matrix = n.a * n.s * n.s * n.b / n.t;
+  const bool cast = layout.precision == DType::fp8;
+  const std::string o = cast ? "o" : "e";
 
   std::vector<BytesTerm> terms;
   terms.push_back({"layernorm inputs", 2 * n.e * x / n.repl, "2 e s b h" + r});
   if (norm_outputs) {
     const double share = stack.keeps_gathered_inputs ? 1 : n.repl;
     for (const char* input : {"QKV input", "FC1 input"}) {
-      terms.push_back({input, n.e * x / share, share == 1 ? "e s b h" : "e s b h/t"});
+      terms.push_back({input, n.o * x / share, o + (share == 1 ? " s b h" : " s b h/t")});
     }
   }
   const bool llama = model.family == ModelFamily::llama;
   terms.push_back({"Q, K and V", n.e * n.s * n.b * (n.h + 2 * n.kv) / n.t, llama ? "e s b (h + 2 u d)/t" : "3 e s b h/t"});
   terms.push_back({"projection input", n.e * x / n.t, "e s b h/t"});
+  if (cast) terms.push_back({"projection input in 8 bit", n.o * x / n.t, "o s b h/t"});
   if (mlp_inside) {
     if (llama) {
       terms.push_back({"gate and up", 2 * n.e * n.s * n.b * n.f / n.t, "2 e s b f/t"});
     } else {
       terms.push_back({"GELU input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
     }
-    terms.push_back({"FC2 input", n.e * n.s * n.b * n.f / n.t, "e s b f/t"});
+    terms.push_back({"FC2 input", n.o * n.s * n.b * n.f / n.t, o + " s b f/t"});
   }
   const bool norms = llama && !stack.fused_norm, gates = llama && !stack.fused_swiglu;
   const bool copied = layout.attention == AttentionKernel::flash && !stack.strided_attention && layout.micro_batch > 1;
@@ -239,7 +244,8 @@ struct Times {
 
 void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, bool tiles, Site site, std::int64_t layers,
                 const Times& each_time, bool recomputed) {
-  const double half = (n.t - 1) / n.t * n.e * n.x();
+  const double half = (n.t - 1) / n.t * n.e * n.x(), half_gathered = (n.t - 1) / n.t * n.o * n.x();
+  const std::string o = n.o == n.e ? "e" : "o";
   const std::int64_t passes = layers * n.m;
   const std::string each =
       recomputed ? " for each layer recomputed and micro-batch" : " for each layer and micro-batch";
@@ -250,10 +256,12 @@ void add_layers(Volumes& volumes, const Letters& n, bool sequence_parallel, bool
   if (!sequence_parallel) return add(OpKind::all_reduce, each_time.all_reduces, 2 * half, "2 (t-1)/t e s b h");
   const std::int64_t tiled_gathers = tiles ? each_time.tiled_gathers : 0;
   const std::int64_t tiled_scatters = tiles ? each_time.tiled_scatters : 0;
-  add(OpKind::all_gather, each_time.gathers - tiled_gathers, half, "(t-1)/t e s b h");
+  add(OpKind::all_gather, each_time.gathers - tiled_gathers, half_gathered, "(t-1)/t " + o + " s b h");
   add(OpKind::reduce_scatter, each_time.scatters - tiled_scatters, half, "(t-1)/t e s b h");
   const auto pieces = static_cast<std::int64_t>(n.t) - 1;
-  add(OpKind::shift, (tiled_gathers + tiled_scatters) * pieces, n.e * n.x() / n.t, "1/t e s b h");
+  if (n.o == n.e) return add(OpKind::shift, (tiled_gathers + tiled_scatters) * pieces, n.e * n.x() / n.t, "1/t e s b h");
+  add(OpKind::shift, tiled_gathers * pieces, n.o * n.x() / n.t, "1/t o s b h");
+  add(OpKind::shift, tiled_scatters * pieces, n.e * n.x() / n.t, "1/t e s b h");
 }
 
 void add_tensor(Volumes& volumes, const Letters& n, const ModelConfig& model, const Layout& layout, const Stack& stack,

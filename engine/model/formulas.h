@@ -60,7 +60,7 @@ struct Volume {
   bool recomputed = false;
   double bytes = 0;         ///< sent per step on a ring; -1: no closed formula
   std::int64_t calls = -1;  ///< -1: depends on the buckets
-  std::string formula;      ///< in letters; e = bytes of an activation element, w = bytes of a gradient element
+  std::string formula;      ///< in letters; bytes of an element: e of activations, o of products' operands where they are cast, w of gradients
 };
 
 /// Every volume that is not zero. The scalars of loss, norm and clipping are left out.

@@ -6,7 +6,7 @@ namespace benchsuite {
 
 namespace {
 constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::logits_16bit), index_of(Term::reduced),
-                             index_of(Term::weight_gradient)};
+                             index_of(Term::operand), index_of(Term::weight_gradient)};
 constexpr std::size_t kOutputBuffers = 2;
 }
 

@@ -14,15 +14,15 @@ enum class Save : std::uint8_t {
   attention_input, attention_statistics, attention_norm, qkv,
   softmax_output, softmax_dropout_mask, softmax_dropped, attention_log_sum, context, attention_output_mask,
   mlp_input, mlp_statistics, mlp_norm, fc1_output, gelu_output, mlp_output_mask,
-  attention_scaled, context_copy, mlp_scaled, silu_output, rotated,
+  attention_scaled, context_copy, mlp_scaled, silu_output, rotated, context_operand,
 };
-inline constexpr int kSaves = 21;
+inline constexpr int kSaves = 22;
 
 /// The memory term of a kept tensor; the two lists run in parallel.
 constexpr Term term_of(Save save) {
   return static_cast<Term>(index_of(Term::attention_input) + static_cast<std::uint32_t>(save));
 }
-static_assert(term_of(Save::rotated) == Term::rotated);
+static_assert(term_of(Save::context_operand) == Term::context_operand);
 
 /// A set of Saves.
 class SaveSet {

@@ -7,7 +7,7 @@ namespace benchsuite {
 
 namespace {
 constexpr LinearTerms kTerms{index_of(Term::gathered), index_of(Term::transient), index_of(Term::reduced),
-                             index_of(Term::weight_gradient)};
+                             index_of(Term::operand), index_of(Term::weight_gradient)};
 }
 
 MlpBlock::MlpBlock(ModelContext& context, const MlpParameters& parameters)
@@ -26,8 +26,9 @@ Tensor MlpBlock::inner_forward(const Tensor& normed, LayerState& state) {
   }
   const Tensor activated = activation_forward(context_, hidden, parameters_.fc1_bias, Term::gelu_output);
   state.finish(context_, Save::fc1_output, hidden);
-  const Tensor out = fc2_.forward(activated);
-  state.finish(context_, Save::gelu_output, activated);
+  const auto [out, kept] = fc2_.forward(activated);
+  release_dropped(context_, activated, kept);
+  state.finish(context_, Save::gelu_output, kept);
   return out;
 }
 

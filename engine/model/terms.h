@@ -37,6 +37,7 @@ enum class Term : std::uint32_t {
   mlp_scaled,             // 4 sbh
   silu_output,            // 2 sbf
   rotated,                // 4 sbh: queries and keys beside the linear's output
+  context_operand,        // 1 sbh (fp8)
   layer_group_input,      // 2 sbh: the checkpoint of full recompute
   // kept at the ends of the model
   embedding_mask,         // 1 sbh
@@ -45,7 +46,7 @@ enum class Term : std::uint32_t {
   final_norm,             // 2 sbh
   logits,                 // 4 sbV
   // used and released inside one pass
-  transient, bias_sum, attention_scores, logits_16bit, cross_entropy_rows,
+  transient, operand, bias_sum, attention_scores, logits_16bit, cross_entropy_rows,
   layer_output, gradient_of_output, gradient_of_input, gradient_inside, weight_gradient,
   // communication buffers
   gathered, reduced, received_activation, received_gradient, packed_gradients,

@@ -4,7 +4,8 @@
 // of W (inputs) are split, the output is a partial sum that leaves the region by a reduction. Biases are the caller's
 // business, since stacks fuse them into what follows.
 //
-// Activations are 4-d views [1, s, b, width].
+// Activations are 4-d views [1, s, b, width]. In 8 bit a column-parallel linear takes its input cast, as the norm before it gives
+// it; every other operand is cast here (operand_cast.h).
 //
 // In tiles (Transformer Engine with userbuffers, megatron-core --tp-comm-overlap): under sequence parallelism the gather before a
 // column-parallel product, the scatter after a row-parallel one and the gather before its input gradient are exchanged in
@@ -24,6 +25,7 @@ struct LinearTerms {
   std::uint32_t gathered;  ///< input of a column-parallel linear, gathered; output gradient of a row-parallel one
   std::uint32_t output;
   std::uint32_t reduced;   ///< result of the reduction that leaves the region
+  std::uint32_t operand;   ///< 8-bit copies
   std::uint32_t weight_gradient;  ///< of one micro-batch, where it is not added to the accumulator at once
 };
 
@@ -57,13 +59,20 @@ class RowParallelLinear {
   RowParallelLinear(ParallelContext& context, Parameter& weight, LinearTerms terms, bool tiles)
       : context_(context), weight_(weight), terms_(terms), tiles_(tiles) {}
 
-  /// x [s, b, in/t] -> y [s/t | s, b, out], reduced over t.
-  Tensor forward(const Tensor& x);
+  struct Forward {
+    Tensor output;  ///< [s/t | s, b, out], reduced over t
+    Tensor kept;    ///< what backward wants of x: x itself, or its 8-bit copy, which the caller then has to release
+  };
+  /// x [s, b, in/t] stays with the caller.
+  Forward forward(const Tensor& x);
 
-  /// dy [s/t | s, b, out], the forward's x -> dx [s, b, in/t]; accumulates the weight gradient.
-  Tensor backward(const Tensor& dy, const Tensor& x);
+  /// dy [s/t | s, b, out], what the forward pass kept -> dx [s, b, in/t]; accumulates the weight gradient.
+  Tensor backward(const Tensor& dy, const Tensor& kept);
 
  private:
+  Tensor local_backward(const Tensor& dy, const Tensor& kept);
+  Tensor gathered_backward(const Tensor& dy, const Tensor& kept);
+
   ParallelContext& context_;
   Parameter& weight_;
   LinearTerms terms_;

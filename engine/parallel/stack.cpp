@@ -124,6 +124,8 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
                  {"flash-attention-1", FusedAttention::flash_1},
                  {"flash-attention-2", FusedAttention::flash_2},
                  {"flash-attention-triton", FusedAttention::triton}});
+  reader.choice("fp8_scaling", stack.fp8_scaling, {{"delayed", Fp8Scaling::delayed}, {"current", Fp8Scaling::current}});
+  reader.optional("transposes_fp8", stack.transposes_fp8);
   reader.choice("gradient_dtype", stack.gradient_dtype, {{"fp32", DType::fp32}, {"bf16", DType::bf16}}, true);
   reader.optional("fused_gradient_accumulation", stack.fused_gradient_accumulation);
   reader.optional("gradients_of_autograd", stack.gradients_of_autograd);
@@ -201,6 +203,8 @@ Json to_json(const Stack& stack) {
   json["fused_cross_entropy"] = stack.fused_cross_entropy;
   json["stores_dropout_masks"] = stack.stores_dropout_masks;
   json["fused_attention"] = name_of(stack.fused_attention);
+  json["fp8_scaling"] = stack.fp8_scaling == Fp8Scaling::delayed ? "delayed" : "current";
+  json["transposes_fp8"] = stack.transposes_fp8;
   json["gradient_dtype"] = name_of(stack.gradient_dtype);
   json["fused_gradient_accumulation"] = stack.fused_gradient_accumulation;
   json["gradients_of_autograd"] = stack.gradients_of_autograd;

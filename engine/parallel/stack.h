@@ -50,6 +50,9 @@ struct HostWaits {
   friend bool operator==(const HostWaits&, const HostWaits&) = default;
 };
 
+/// What an 8-bit cast scales by: largest magnitudes of former steps, or the tensor's own, for which it is read once more.
+enum class Fp8Scaling : std::uint8_t { delayed, current };
+
 struct Stack {
   std::string name;
   std::string title;
@@ -67,6 +70,8 @@ struct Stack {
   bool fused_cross_entropy = true;  ///< minus the maximum, exp and sum
   bool stores_dropout_masks = true;      ///< one byte an element; else regenerated in backward
   FusedAttention fused_attention = FusedAttention::usual;  ///< what layout.attention "flash" runs
+  Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
+  bool transposes_fp8 = true;       ///< 8-bit products sum over the innermost dimension of both operands only (Hopper)
   DType gradient_dtype = DType::fp32;    ///< main gradients and their reduction
   bool fused_gradient_accumulation = true;  ///< weight-gradient products add to the main gradient; else a kernel of its own
   bool casts_added_gradients = false;  ///< ... after another that copies the new gradient to the main one's type

@@ -37,7 +37,7 @@ const std::vector<TermFormulas>& table() {
       {Term::reduced_gradients, {"w n/d"}},
       {Term::attention_input, {"e s b h/r"}},
       {Term::attention_statistics, {"8 s b/r", "4 s b/r"}},
-      {Term::attention_norm, {"e s b h/r", "e s b h"}},
+      {Term::attention_norm, {"e s b h/r", "e s b h", "o s b h/r", "o s b h"}},
       {Term::qkv, {"3 e s b h/t", "e s b q/t"}},
       {Term::softmax_output, {"e a s^2 b/t"}},
       {Term::softmax_dropout_mask, {"a s^2 b/t"}},
@@ -47,15 +47,16 @@ const std::vector<TermFormulas>& table() {
       {Term::attention_output_mask, {"s b h/r"}},
       {Term::mlp_input, {"e s b h/r"}},
       {Term::mlp_statistics, {"8 s b/r", "4 s b/r"}},
-      {Term::mlp_norm, {"e s b h/r", "e s b h"}},
+      {Term::mlp_norm, {"e s b h/r", "e s b h", "o s b h/r", "o s b h"}},
       {Term::fc1_output, {"e s b f/t", "2 e s b f/t"}},
-      {Term::gelu_output, {"e s b f/t"}},
+      {Term::gelu_output, {"e s b f/t", "o s b f/t"}},
       {Term::mlp_output_mask, {"s b h/r"}},
       {Term::attention_scaled, {"4 s b h/r"}},
       {Term::context_copy, {"e s b h/t"}},
       {Term::mlp_scaled, {"4 s b h/r"}},
       {Term::silu_output, {"e s b f/t"}},
       {Term::rotated, {"e s b h/t/2 + e s b q/t/2"}},
+      {Term::context_operand, {"o s b h/t"}},
       {Term::layer_group_input, {"e s b h/r"}},
       {Term::embedding_mask, {"s b h/r"}},
       {Term::final_input, {"e s b h/r"}},
@@ -63,6 +64,8 @@ const std::vector<TermFormulas>& table() {
       {Term::final_norm, {"e s b h/r", "e s b h"}},
       {Term::logits, {"4 s b V/t", "4 s b V"}},
       {Term::transient, {"3 e s b h/t", "e s b q/t", "e s b h", "e s b f/t", "2 e s b f/t", "e s b h/t", "e s b h/r"}},
+      {Term::operand,
+       {"o s b h", "o s b h/t", "o s b h/r", "3 o s b h/t", "o s b q/t", "o s b f/t", "2 o s b f/t"}},
       {Term::bias_sum, {"e s b h/r", "e s b f/t", "3 e s b h/t"}},
       {Term::attention_scores, {"e a s^2 b/t"}},
       {Term::logits_16bit, {"e s b V/t", "e s b h", "e s b V"}},  // both products of the head: logits, gradient of its input
@@ -72,7 +75,7 @@ const std::vector<TermFormulas>& table() {
       {Term::gradient_of_input, {"e s b h/r"}},
       {Term::gradient_inside,
        {"e s b h/r", "e s b h", "3 e s b h/t", "e s b q/t", "e s b f/t", "2 e s b f/t", "e s b h/t", "e a s^2 b/t"}},
-      {Term::gathered, {"e s b h"}},
+      {Term::gathered, {"e s b h", "o s b h"}},
       {Term::reduced, {"e s b h/r"}},
       {Term::received_activation, {"e s b h/r"}},
       {Term::received_gradient, {"e s b h/r"}},
@@ -133,6 +136,7 @@ std::int64_t MemoryLetters::letter(char name) const {
   const Layout& layout = config_.layout;
   switch (name) {
     case 'e': return size_of(layout.stored());
+    case 'o': return size_of(layout.precision);
     case 'w': return size_of(config_.stack.gradient_dtype);
     case 'N': return parameters_;
     case 'K': return kept_;

@@ -156,7 +156,7 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   } else {
     // A cast of pieces is a kernel each, which the host's loop launches no faster than it can.
     const int pieces = shape.kind == OpKind::cast ? static_cast<int>(std::max<std::int64_t>(1, shape.dims[1])) : 1;
-    bound = shape.eager ? eager_bound(eager) : memory_bound(shape.kind, pieces, eager.bytes);
+    bound = shape.eager ? eager_bound(eager) : memory_bound(shape, pieces, eager.bytes);
     if (pieces > 1) bound.seconds = std::max(bound.seconds, pieces * hardware_.host_library_s);
   }
   if (shape.kind <= OpKind::flash_attention_backward && eager.kernels > 1) {  // copies beside the product
@@ -170,14 +170,16 @@ ComputeCost CostModel::price(const OpShape& shape, Site site) const {
   return cost;
 }
 
-CostModel::Bound CostModel::memory_bound(OpKind kind, int kernels, double bytes) const {
-  const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(kind)];
-  return {kernels * model.floor_s + bytes / (model.share * hardware_.memory_bandwidth), true};
+CostModel::Bound CostModel::memory_bound(const OpShape& shape, int kernels, double bytes) const {
+  const MemoryOpModel& model = memory_ops_[static_cast<std::size_t>(shape.kind)];
+  const bool to_8_bit = shape.kind == OpKind::cast && shape.out_dtype == DType::fp8 && hardware_.gemm.fp8_over_bf16 > 0;
+  const double share = to_8_bit ? hardware_.gemm.fp8_cast_share : model.share;
+  return {kernels * model.floor_s + bytes / (share * hardware_.memory_bandwidth), true};
 }
 
 CostModel::Bound CostModel::eager_bound(const EagerKernels& eager) const {
   const double bandwidth = hardware_.memory_bandwidth;
-  Bound bound = memory_bound(OpKind::add, eager.kernels, eager.bytes - eager.broadcast - eager.softmax);
+  Bound bound = memory_bound({.kind = OpKind::add}, eager.kernels, eager.bytes - eager.broadcast - eager.softmax);
   bound.seconds += eager.broadcast / (broadcast_.share * bandwidth);
   bound.seconds += eager.softmax / (memory_ops_[static_cast<std::size_t>(OpKind::softmax)].share * bandwidth);
   return bound;
@@ -200,14 +202,14 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
     }
     outputs = gemm.wave_share == 1 ? best : products * std::pow(best / products, gemm.wave_share);
   }
-  const bool cast = shape.dtype == DType::fp8 && gemm.fp8_over_bf16 > 0;
-  double math = 2 * outputs * (k + gemm.k_ramp) / (peak(cast ? DType::bf16 : shape.dtype) * gemm.efficiency);
+  const bool by_16_bit = shape.dtype == DType::fp8 && gemm.fp8_over_bf16 > 0;
+  double math = 2 * outputs * (k + gemm.k_ramp) / (peak(by_16_bit ? DType::bf16 : shape.dtype) * gemm.efficiency);
   if (!gemm.surface.empty() && products > 0) {
     const double unit = kTileOutputs * hardware_.sm_count;
     math *= std::max(1.0, kFewestWaves * unit / outputs);
     math *= std::exp(surface_at(gemm, std::log2(products / unit), std::log2(k)));
   }
-  if (cast) math /= gemm.fp8_over_bf16;
+  if (by_16_bit) math /= gemm.fp8_over_bf16;
   if (hardware_.error_draw) {
     math *= drawn_factor(gemm.error, *hardware_.error_draw,
                          {kErrorOfProducts, static_cast<std::int64_t>(shape.dtype), p.m, p.n, p.k, p.batch});
@@ -229,14 +231,7 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   if (const double first = gemm.surface_k.empty() ? 0 : std::exp2(gemm.surface_k.front()); k < first) {
     math += gemm.short_products * (1 - k / first) * 2 * products / bandwidth;
   }
-  double seconds = std::max(gemm.floor_s, std::max(math, traffic) / alignment_rate(gemm, shape));
-  if (cast && !shape.transpose_a) {
-    // Transformer Engine, delayed scaling: one kernel casts an activation and its transpose, for the products of both passes
-    // (pytorch/module/linear.py, cast_transpose); weights are cast once a step, which is not charged.
-    constexpr double kRead = 2, kWritten = 1 + 1;
-    seconds += m * k * static_cast<double>(p.batch) * (kRead + kWritten) / (gemm.fp8_cast_share * hardware_.memory_bandwidth);
-  }
-  return {seconds, traffic > math};
+  return {std::max(gemm.floor_s, std::max(math, traffic) / alignment_rate(gemm, shape)), traffic > math};
 }
 
 double CostModel::flash_rate(FusedAttention kernel, std::int64_t seq, std::int64_t head_dim, bool causal,

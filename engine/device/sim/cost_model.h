@@ -3,8 +3,8 @@
 // Matrix products: GemmModel, at the sustained rate: a training step is seconds of work under a power limit, whatever its
 // single kernels are. The burst rate is for isolated kernels, and for comparison with tables of such. Output traffic
 // beyond 2 bytes an element (fp32 gradients, read and written when they accumulate) is hidden behind the arithmetic but
-// for its exposed share. All layouts of the operands (transposes) run alike. 8-bit products cast an
-// activation first (its transpose, and the largest magnitude, in the same pass), then run at fp8_over_bf16 times the speed.
+// for its exposed share. All layouts of the operands (transposes) run alike. 8-bit products run at
+// fp8_over_bf16 times the speed; what casts their operands are ops of their own (engine/parallel/operand_cast.h).
 // Unfused attention is batched products over [b a] heads; the causal half is computed like the rest, as the unfused
 // kernels do. Fused attention: flops / rate, the rate interpolated between measured head sizes (held above the largest,
 // proportional below the smallest, where the tensor cores starve), slowed where the blocks of query rows fill few waves
@@ -111,7 +111,7 @@ class CostModel {
   double peak(DType type) const;
   Bound gemm_bound(const OpShape& shape, GemmRate rate) const;
   Bound flash_bound(const OpShape& shape) const;
-  Bound memory_bound(OpKind kind, int kernels, double bytes) const;
+  Bound memory_bound(const OpShape& shape, int kernels, double bytes) const;
   Bound eager_bound(const EagerKernels& kernels) const;
   /// Of a machine of an ensemble, and of tables that were not chosen; `blocks` a SM.
   double attention_factor(const OpShape& shape, double blocks) const;

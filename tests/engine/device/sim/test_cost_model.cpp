@@ -130,15 +130,19 @@ TEST_F(TinyModel, AccumulationChargesTheTrafficTheLoopDoesNotHide) {
   EXPECT_EQ(compute(shape), 42'000'000);  // half of 2 more
 }
 
-TEST_F(TinyModel, EightBitProductsOfActivationsCastThemFirst) {
+TEST_F(TinyModel, EightBitProductsRunFasterAndTheirOperandsAreCastApart) {
   profile_.peak_flops[DType::fp8] = 200e12;
   profile_.gemm.fp8_over_bf16 = 1.6;
   profile_.gemm.fp8_cast_share = 0.5;
-  // 40 us / 1.6; one operand cast: 900,000 elements x (2 read + 2 written) / 0.5 TB/s = 7.2 us
-  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8)), 32'200'000);
-  OpShape weight_gradient = shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8);
-  weight_gradient.transpose_a = true;  // both operands were transposed when they were cast
-  EXPECT_EQ(compute(weight_gradient), 25'000'000);
+  EXPECT_EQ(compute(shape_of(OpKind::gemm, {1000, 1000, 900, 1}, DType::fp8)), 25'000'000);  // 40 us / 1.6
+  const Picoseconds floor = compute(shape_of(OpKind::cast, {0}, DType::bf16, DType::fp8));
+  const auto cast = [&](std::int64_t copies, std::int64_t measured, DType from) {
+    return compute(shape_of(OpKind::cast, {900'000, 0, copies, measured}, from, DType::fp8)) - floor;
+  };
+  EXPECT_EQ(cast(1, 0, DType::bf16), 5'400'000);  // 900,000 elements x (2 read + 1 written) / 0.5 TB/s
+  EXPECT_EQ(cast(2, 0, DType::bf16), 7'200'000);  // and the transposed copy
+  EXPECT_EQ(cast(1, 1, DType::bf16), 9'000'000);  // read twice
+  EXPECT_EQ(cast(1, 0, DType::fp8), 3'600'000);   // a transpose
 }
 
 TEST_F(TinyModel, TilesRoundUpToWholeWaves) {
