@@ -63,12 +63,7 @@ Placement one_node(const HardwareProfile& hardware) {
   return place(one, hardware.gpus_per_node);
 }
 
-bool same_op(const PathEntry& a, const PathEntry& b) {
-  const bool same = a.shape == b.shape && a.site == b.site && a.span.has_value() == b.span.has_value();
-  if (!same || !a.span) return same;
-  return a.span->ranks == b.span->ranks && a.span->nodes == b.span->nodes && a.span->most_ranks == b.span->most_ranks &&
-         a.span->fewest_nics == b.span->fewest_nics;
-}
+bool same_op(const PathEntry& a, const PathEntry& b) { return a.shape == b.shape && a.site == b.site && a.span == b.span; }
 
 }  // namespace
 

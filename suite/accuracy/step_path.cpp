@@ -10,16 +10,11 @@ namespace {
 
 constexpr double kSeconds = kSecondsPerPicosecond;
 
-bool same_place(const std::optional<CollectiveSpan>& a, const std::optional<CollectiveSpan>& b) {
-  if (a.has_value() != b.has_value()) return false;
-  return !a || (a->ranks == b->ranks && a->nodes == b->nodes && a->most_ranks == b->most_ranks && a->fewest_nics == b->fewest_nics);
-}
-
 /// Whether two entries stand for the same. Scalars hold what depends on the number of micro-batches (the loss's mean).
 bool same_entry(const PathEntry& a, const PathEntry& b) {
   OpShape shape = a.shape;
   shape.scalars = b.shape.scalars;
-  return shape == b.shape && a.site == b.site && same_place(a.span, b.span);
+  return shape == b.shape && a.site == b.site && a.span == b.span;
 }
 
 void add(PathEntry entry, std::vector<PathEntry>& entries) {
@@ -273,7 +268,7 @@ StepPath continued(const StepPath& low, const StepPath& high, const std::functio
   };
   match(same_entry);
   match([](const PathEntry& a, const PathEntry& b) {
-    return a.shape.kind == b.shape.kind && a.site == b.site && same_place(a.span, b.span);
+    return a.shape.kind == b.shape.kind && a.site == b.site && a.span == b.span;
   });
   const auto continue_entry = [&](PathEntry& entry, const PathEntry& before) {
     entry.seconds = line(before.seconds, entry.seconds);

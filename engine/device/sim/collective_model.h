@@ -29,6 +29,8 @@ struct CollectiveSpan {
   int nodes = 1;
   int most_ranks = 2;   ///< on the node with most
   int fewest_nics = 1;  ///< NICs reached on the node where the ranks reach the fewest; counts across nodes only
+
+  friend bool operator==(const CollectiveSpan&, const CollectiveSpan&) = default;
 };
 
 struct CollectiveTime {

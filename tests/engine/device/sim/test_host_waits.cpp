@@ -9,12 +9,7 @@ namespace benchsuite {
 namespace {
 
 using toy::Builder;
-
-void expect_span(const Span& span, Picoseconds ready, Picoseconds start, Picoseconds end) {
-  EXPECT_EQ(span.ready, ready);
-  EXPECT_EQ(span.start, start);
-  EXPECT_EQ(span.end, end);
-}
+using toy::expect_span;
 
 TEST(HostWaits, LaunchesFollowTheWaitOneByOne) {
   std::vector<Builder> ranks{Builder(0)};

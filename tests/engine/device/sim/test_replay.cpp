@@ -10,16 +10,11 @@ namespace {
 
 using testing::HasSubstr;
 using toy::Builder;
+using toy::expect_span;
 
 const Group kPair{GroupKind::tensor, {0, 1}};
 const Group kForward01{GroupKind::pipeline_forward, {0, 1}};
 constexpr auto kTensor = StreamKind::tensor;
-
-void expect_span(const Span& span, Picoseconds ready, Picoseconds start, Picoseconds end) {
-  EXPECT_EQ(span.ready, ready);
-  EXPECT_EQ(span.start, start);
-  EXPECT_EQ(span.end, end);
-}
 
 TEST(Replay, StreamRunsItsOpsInOrder) {
   std::vector<Builder> ranks{Builder(0)};

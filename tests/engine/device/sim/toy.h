@@ -1,6 +1,8 @@
 // Programs written by hand, whose ops carry their own price: the duration stands in the shape.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -113,6 +115,12 @@ inline std::vector<const Program*> programs_of(const std::vector<Builder>& build
 
 inline ReplayResult run_whole(const std::vector<Builder>& builders, const CostSource& source = costs()) {
   return replay(price(whole_world(programs_of(builders)), source));
+}
+
+inline void expect_span(const Span& span, Picoseconds ready, Picoseconds start, Picoseconds end) {
+  EXPECT_EQ(span.ready, ready);
+  EXPECT_EQ(span.start, start);
+  EXPECT_EQ(span.end, end);
 }
 
 }  // namespace benchsuite::toy
