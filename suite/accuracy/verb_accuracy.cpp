@@ -4,23 +4,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "suite/accuracy/accuracy_render.h"
 #include "suite/results/outcome.h"
+#include "suite/results/run_files.h"
 
 namespace benchsuite {
-
-namespace {
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw Error(Error::Kind::io, path + " can't be written");
-}
-
-}  // namespace
 
 int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal) {
   AccuracyOptions options = request.options;
@@ -53,10 +42,10 @@ int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal
   if (request.json == "-") {
     fmt::print("{}\n", to_json(report).dump(1));
   } else if (!request.json.empty()) {
-    write_file(request.json, to_json(report).dump(1) + "\n");
+    write_file(request.json, to_json(report).dump(1) + "\n", "--json");
   }
-  if (!request.html.empty()) write_file(request.html, accuracy_html(report));
-  if (!request.markdown.empty()) write_file(request.markdown, accuracy_markdown(report));
+  if (!request.html.empty()) write_file(request.html, accuracy_html(report), "--html");
+  if (!request.markdown.empty()) write_file(request.markdown, accuracy_markdown(report), "--markdown");
   if (!request.quiet) fmt::print(out, "{}", accuracy_text(report, request.rows));
   const bool any = std::any_of(report.rows.begin(), report.rows.end(), [](const RowResult& row) { return row.mapped; });
   return any ? kExitPass : kExitSkipped;

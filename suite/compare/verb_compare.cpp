@@ -89,7 +89,7 @@ int verb_compare(const CompareRequest& request) {
   if (request.json == "-") {
     std::fwrite(json.data(), 1, json.size(), stdout);
   } else if (!request.json.empty()) {
-    write_file(request.json, json);
+    write_file(request.json, json, "--json");
   }
   if (!request.out.empty()) {
     std::error_code failure;
@@ -97,9 +97,9 @@ int verb_compare(const CompareRequest& request) {
     if (failure)
       refuse("--out", request.out, "the folder can't be made: " + failure.message(),
              "choose a folder you may write to");
-    write_file(request.out + "/compare.md", compare_markdown(comparison));
-    write_file(request.out + "/compare.html", compare_html(comparison));
-    write_file(request.out + "/compare.json", json);
+    write_files({{request.out + "/compare.md", SharedText(compare_markdown(comparison))},
+                 {request.out + "/compare.html", SharedText(compare_html(comparison))},
+                 {request.out + "/compare.json", SharedText(json)}});
   }
   return comparison.exit_code;
 }

@@ -3,25 +3,18 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "suite/conform/conform.h"
 #include "suite/report/conform_html.h"
 #include "suite/report/conform_json.h"
 #include "suite/results/outcome.h"
+#include "suite/results/run_files.h"
 
 namespace benchsuite {
 
 namespace {
 
 constexpr const char* kDropTied = "drop-tied-embedding-reduce";
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw Error(Error::Kind::io, path + " can't be written");
-}
 
 std::string row_line(const ConformRow& row) {
   std::string line = fmt::format("{:<4}  {:<46} {:<9} {:>8.1e} {:>9.1e}  {}", row.pass ? "PASS" : "FAIL", row.id,
@@ -69,9 +62,9 @@ int verb_conform(const ConformRequest& request, const TrainingDevice& cuda, cons
   if (request.json == "-") {
     fmt::print("{}\n", to_json(report).dump(2));
   } else if (!request.json.empty()) {
-    write_file(request.json, to_json(report).dump(2) + "\n");
+    write_file(request.json, to_json(report).dump(2) + "\n", "--json");
   }
-  if (!request.html.empty()) write_file(request.html, conform_html(report));
+  if (!request.html.empty()) write_file(request.html, conform_html(report), "--html");
 
   std::size_t exact = 0;
   for (const ConformRow& row : report.rows) exact += row.required == ConformRow::Required::bits ? 1 : 0;

@@ -233,7 +233,7 @@ int verb_hardware_plot(const HardwareRequest& request) {
   if (request.data == "-")
     fmt::print("{}\n", hardware_page_json(page).dump());
   else if (!request.data.empty())
-    write_file(request.data, hardware_page_json(page).dump(1) + "\n");
+    write_file(request.data, hardware_page_json(page).dump(1) + "\n", "--data");
   // Rows were given and none could be compared: nothing was judged.
   return !request.rows.empty() && page.errors.empty() ? kExitNothing : kExitPass;
 }

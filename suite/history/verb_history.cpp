@@ -145,7 +145,7 @@ int trend(History& history, const HistoryRequest& request) {
     return kExitNothing;
   }
   const std::vector<TrendLine> lines = lines_of(rows);
-  if (!request.html.empty()) write_file(request.html, trend_page(lines));
+  if (!request.html.empty()) write_file(request.html, trend_page(lines), "--html");
   Json all = Json::array();
   for (const TrendLine& line : lines) {
     if (request.json) {

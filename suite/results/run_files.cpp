@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -26,7 +27,7 @@ namespace {
 /// `setting` is what names the path.
 std::string remedy(std::string_view setting) { return "free space there or choose another " + std::string(setting); }
 
-void write_all(int descriptor, const std::string& text, const std::string& path, std::string_view setting = "--out") {
+void write_all(int descriptor, const std::string& text, const std::string& path, std::string_view setting) {
   std::size_t done = 0;
   while (done < text.size()) {
     const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
@@ -35,6 +36,59 @@ void write_all(int descriptor, const std::string& text, const std::string& path,
     done += static_cast<std::size_t>(written);
   }
 }
+
+/// A file on its way: written beside its place, or straight into a device or a pipe, which can't be replaced.
+class NewFile {
+ public:
+  NewFile(const std::string& given, const SharedText& text, std::string_view setting)
+      : path_(given), remedy_(remedy(setting)) {
+    std::error_code unresolved;
+    const fs::file_status status = fs::status(given, unresolved);
+    if (fs::exists(status) && !fs::is_regular_file(status)) {
+      descriptor_ = ::open(given.c_str(), O_WRONLY | O_CLOEXEC);
+    } else {
+      // A link keeps pointing where it did: what it points at is replaced.
+      const fs::path resolved = fs::weakly_canonical(given, unresolved);
+      if (!unresolved && !resolved.empty()) path_ = resolved.string();
+      temporary_ = path_ + ".tmp";
+      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    }
+    try {
+      if (descriptor_ < 0) refuse(path_, errno, remedy_);
+      for (const SharedText::Piece& piece : text.pieces()) write_all(descriptor_, *piece, path_, setting);
+    } catch (...) {
+      drop();
+      throw;
+    }
+  }
+  ~NewFile() { drop(); }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  /// On disk before it has its name, so that a machine that dies leaves no empty result. Some file systems report a full
+  /// disk only now.
+  void flush() {
+    const bool flushed = temporary_.empty() || ::fsync(descriptor_) == 0 || errno == EINVAL || errno == EROFS;
+    const int error = errno;
+    if (::close(std::exchange(descriptor_, -1)) != 0) refuse(path_, errno, remedy_);
+    if (!flushed) refuse(path_, error, remedy_);
+  }
+
+  void take_name() {
+    if (!temporary_.empty() && ::rename(temporary_.c_str(), path_.c_str()) != 0) refuse(path_, errno, remedy_);
+    temporary_.clear();
+  }
+
+ private:
+  void drop() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+
+  std::string path_, remedy_;
+  std::string temporary_;  // empty: there is none any more, or never was
+  int descriptor_ = -1;
+};
 
 std::string format_utc(std::int64_t unix_seconds, const char* format) {
   const std::time_t time = unix_seconds;
@@ -47,42 +101,11 @@ std::string format_utc(std::int64_t unix_seconds, const char* format) {
 
 }  // namespace
 
-void write_file(const std::string& given, const SharedText& text) {
-  std::error_code unresolved;
-  const fs::file_status status = fs::status(given, unresolved);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device or a pipe is written, never replaced
-    const int descriptor = ::open(given.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) refuse(given, errno, remedy("--out"));
-    try {
-      for (const SharedText::Piece& piece : text.pieces()) write_all(descriptor, *piece, given);
-    } catch (...) {
-      ::close(descriptor);
-      throw;
-    }
-    if (::close(descriptor) != 0) refuse(given, errno, remedy("--out"));
-    return;
-  }
-  // A link keeps pointing where it did: what it points at is replaced.
-  const fs::path resolved = fs::weakly_canonical(given, unresolved);
-  const std::string path = unresolved || resolved.empty() ? given : resolved.string();
-  const std::string temporary = path + ".tmp";
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) refuse(path, errno, remedy("--out"));
-  try {
-    for (const SharedText::Piece& piece : text.pieces()) write_all(descriptor, *piece, path);
-  } catch (...) {
-    ::close(descriptor);
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  // On disk before it has its name, so that a machine that dies leaves no empty result. Some file systems report a full
-  // disk only now.
-  const bool flushed = ::fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS;
-  if (::close(descriptor) != 0 || !flushed || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    refuse(path, error, remedy("--out"));
-  }
+void write_files(const Files& files, std::string_view setting) {
+  std::deque<NewFile> written;
+  for (const auto& [path, text] : files) written.emplace_back(path, text, setting);
+  for (NewFile& file : written) file.flush();
+  for (NewFile& file : written) file.take_name();
 }
 
 void point_link(const std::string& link, const std::string& target) {
@@ -141,9 +164,10 @@ namespace {
   throw Error({Violation{"command line", "--out", path, problem, remedy}});
 }
 
-void write_all_of(const std::string& folder, const ResultsFolder::Files& files) {
+void write_all_of(const std::string& folder, Files files) {
+  for (auto& [name, text] : files) name = folder + "/" + name;
   try {
-    for (const auto& [name, text] : files) write_file(folder + "/" + name, text);
+    write_files(files);
   } catch (const Error& error) {
     refuse_folder(folder, error.what(), "choose a folder you may write to");
   }

@@ -21,10 +21,19 @@
 
 namespace benchsuite {
 
-/// Writes `text` to `path` by way of a temporary file in the same folder; on failure the temporary file is removed and
-/// Error (io) thrown with the path and the system's reason.
-void write_file(const std::string& path, const SharedText& text);
-inline void write_file(const std::string& path, std::string text) { write_file(path, SharedText(std::move(text))); }
+/// Paths and what to write there.
+using Files = std::vector<std::pair<std::string, SharedText>>;
+
+/// Writes files by way of temporary ones in the same folders. All are on disk before the first takes its name, and they
+/// take their names in order; on failure the temporary files are removed and Error (io) thrown with the path and the
+/// system's reason. Several at once wait for the disk about as long as one. `setting` is what names the place, for messages.
+void write_files(const Files& files, std::string_view setting = "--out");
+inline void write_file(const std::string& path, const SharedText& text, std::string_view setting = "--out") {
+  write_files({{path, text}}, setting);
+}
+inline void write_file(const std::string& path, std::string text, std::string_view setting = "--out") {
+  write_file(path, SharedText(std::move(text)), setting);
+}
 
 /// Points `link` at `target` (a name in the same folder), replacing a former link in one step. Throws Error (io).
 void point_link(const std::string& link, const std::string& target);
@@ -51,11 +60,10 @@ class EventLog {
 
 class ResultsFolder {
  public:
-  /// Makes the folder of a run with `first` (name, text) in it; both appear together, so that a process killed right
-  /// then leaves either nothing or a run that can be resumed. With `requested` empty it is results/RUN_ID below the
+  /// Makes the folder of a run with `first` (names in it, in order) in it; a folder that is there already has the last of
+  /// them only with all of them, so that a process killed right then leaves nothing or a run that can be resumed. With `requested` empty it is results/RUN_ID below the
   /// working folder, and results/latest points at it. A folder that already holds a result is refused (config):
   /// completed results are never changed. A folder that can't be made or written is a config error too.
-  using Files = std::vector<std::pair<std::string, std::string>>;
   ResultsFolder(const std::string& requested, const std::string& run_id, const Files& first = {});
 
   /// Opens the folder of a run that was stopped.

@@ -46,10 +46,14 @@ std::vector<VariantResult> measure(const SelectedCase& selected, std::vector<Var
   std::erase_if(rest.variants, [&](const ResolvedVariant& variant) { return is_kept(variant.id); });
   std::vector<VariantResult> measured;
   if (!rest.variants.empty()) {
+    std::size_t left = rest.variants.size();
+    bool complete = true;
     measured = run_variants(
         rest, options, StopWatch(options.timeout_s, signal),
         [&](const VariantResult& variant) {
-          places.parts.write(result, variant);  // first: what events tell is on disk
+          complete = complete && ran_to_its_end(variant);
+          // What events tell is on disk before; but behind the last variant the file of the case follows at once.
+          if (--left > 0 || !complete) places.parts.write(result, variant);
           places.events.append(variant_event(result, variant));
           places.screen.variant(variant);
         },

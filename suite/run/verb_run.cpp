@@ -61,10 +61,12 @@ void write_results(const ResultsFolder& folder, const RunRequest& request, const
     const bool named = std::find(request.formats.begin(), request.formats.end(), rendering.name) != request.formats.end();
     if (named && rendering.name != "json") wanted.push_back(&rendering);
   }
+  Files files(wanted.size());
   for_each_index(wanted.size(), request.options.threads, [&](std::size_t i) {
-    write_file(folder.file(std::string(wanted[i]->file)), wanted[i]->text(run));
+    files[i] = {folder.file(std::string(wanted[i]->file)), SharedText(wanted[i]->text(run))};
   });
-  write_file(folder.file("result.json"), json);  // last: its presence says that the run ended
+  files.emplace_back(folder.file("result.json"), json);  // last: its presence says that the run ended
+  write_files(files);
 }
 
 CaseResult not_run(const SelectedCase& selected, const std::string& reason) {
@@ -185,9 +187,9 @@ class Execution {
     StoredRequest stored{run_, request_, {}};
     for (const SelectedCase& entry : selected_)
       stored.cases.emplace_back(entry.resolved.source.id, entry.resolved.hash);
-    ResultsFolder folder(
-        request_.out, run_.run_id,
-        {{"request.json", to_json(stored).dump(2) + "\n"}, {"env.json", run_.environment.dump(2) + "\n"}});
+    ResultsFolder folder(request_.out, run_.run_id,
+                         {{"env.json", SharedText(run_.environment.dump(2) + "\n")},
+                          {"request.json", SharedText(to_json(stored).dump(2) + "\n")}});
     folder.events().append({{"event", "run_started"},
                             {"time", run_.started},
                             {"run_id", run_.run_id},
@@ -286,9 +288,9 @@ class Execution {
     if (request_.json == "-") {
       for (const SharedText::Piece& piece : json.pieces()) std::fwrite(piece->data(), 1, piece->size(), stdout);
     } else if (!request_.json.empty()) {
-      write_file(request_.json, json);
+      write_file(request_.json, json, "--json");
     }
-    if (!request_.junit.empty()) write_file(request_.junit, junit_report(run_));
+    if (!request_.junit.empty()) write_file(request_.junit, junit_report(run_), "--junit");
     if (!anything_judged(run_.cases)) screen_.line("NOTHING WAS JUDGED");
     screen_.line(console_summary(run_, folder.path()));
     return run_.exit_code;

@@ -311,6 +311,17 @@ TEST(Results, FilesAppearWholeOrNotAtAll) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("taken.tmp")));
 }
 
+TEST(Results, OfSeveralFilesNoneTakesItsNameBeforeAllAreWritten) {
+  const TemporaryFolder folder;
+  write_file(folder.file("a"), "former");
+  const Files files = {{folder.file("a"), SharedText("new")}, {folder.file("no/such/folder"), SharedText("x")}};
+  EXPECT_THROW(write_files(files), Error);
+  EXPECT_EQ(read_text(folder.file("a")), "former");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("a.tmp")));
+  write_files({{folder.file("a"), SharedText("1")}, {folder.file("b"), SharedText("2")}}, "--html");
+  EXPECT_EQ(read_text(folder.file("a")) + read_text(folder.file("b")), "12");
+}
+
 TEST(Results, WhatIsNoFileIsWrittenButNeverReplaced) {
   const TemporaryFolder folder;
   write_file(folder.file("target"), "former");
