@@ -3,8 +3,9 @@
 
     scripts/mutations.py                      all mutations, writes reports/mutations.md
     scripts/mutations.py --set cuda           those of the CUDA device on emulated GPUs, writes reports/cuda_mutations.md
+    scripts/mutations.py --set prediction     those of predicted times, memory and intervals, writes reports/prediction_mutations.md
     scripts/mutations.py --only NAME...       some of them, prints the table
-    scripts/mutations.py --fit                builds nothing, only says which mutations of either set no longer fit the source
+    scripts/mutations.py --fit                builds nothing, only says which mutations of any set no longer fit the source
     scripts/mutations.py --scratch DIR        where to copy and build (default: a temporary folder, removed afterwards)
 
 Exit 0: every mutation is caught. 1: one survives. 2: one no longer fits the source or doesn't build.
@@ -20,6 +21,7 @@ import sys
 import tempfile
 
 import cuda_mutations
+import prediction_mutations
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TRAIN, CPU, PROGRAM, SIM = "test_engine_train", "test_engine_device_cpu", "test_engine_program", "test_engine_device_sim"
@@ -129,6 +131,7 @@ MUTATIONS = [
 SETS = {
     "engine": (MUTATIONS, PROGRAMS, "mutations.md"),
     "cuda": (cuda_mutations.MUTATIONS, cuda_mutations.PROGRAMS, "cuda_mutations.md"),
+    "prediction": (prediction_mutations.MUTATIONS, prediction_mutations.PROGRAMS, "prediction_mutations.md"),
 }
 
 
@@ -181,6 +184,8 @@ class Bench:
                        timeout=900)
         except subprocess.TimeoutExpired:
             return [f"{program}: hangs"]
+        if re.search(r"^\[=+\] 0 tests ", done.stdout, re.M):
+            return [f"{program}: no test matches {look}"]
         failed = re.findall(r"^\[  FAILED  \] ([\w/.]+)", done.stdout, re.M)
         if not failed and done.returncode:
             return [f"{program}: status {done.returncode}"]
@@ -220,7 +225,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="engine", dest="which")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutations whose name contains one of these")
-    parser.add_argument("--fit", action="store_true", help="only check that both sets fit the source")
+    parser.add_argument("--fit", action="store_true", help="only check that all sets fit the source")
     parser.add_argument("--scratch", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path)
     arguments = parser.parse_args()

@@ -155,8 +155,15 @@ TEST(Stacks, GraphScopes) {
 TEST(Stacks, WhatTheHostWaitsFor) {
   Json json = to_json(read_file("megatron-2021"));
   EXPECT_EQ(json["host_waits_for"], (Json{"inputs", "exchanges"}));
-  json["host_waits_for"] = {"pieces", "exchanges"};
   std::vector<Violation> problems;
+  const std::pair<const char*, HostWaits> each[] = {{"inputs", {.inputs = true, .exchanges = false, .pieces = false}},
+                                                    {"exchanges", {.inputs = false, .exchanges = true, .pieces = false}},
+                                                    {"pieces", {.inputs = false, .exchanges = false, .pieces = true}}};
+  for (const auto& [name, waits] : each) {
+    json["host_waits_for"] = Json::array({name});
+    EXPECT_EQ(read_stack(json, "s.json", "", problems).host_waits, waits) << name;
+  }
+  json["host_waits_for"] = {"pieces", "exchanges"};
   const HostWaits two{.inputs = false, .exchanges = true, .pieces = true};
   EXPECT_EQ(read_stack(json, "s.json", "", problems).host_waits, two);
   EXPECT_TRUE(problems.empty());

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "engine/core/error.h"
 
 // Every sequence is worked by hand along c10/cuda/CUDACachingAllocator.cpp.
@@ -74,12 +77,44 @@ TEST(CachingAllocator, TheSmallestCachedBlockThatFitsIsTaken) {
   EXPECT_EQ(allocator.reserved(), 70 * kMiB);
 }
 
-TEST(CachingAllocator, FreeNeighboursJoin) {
+TEST(CachingAllocator, OfEqualBlocksTheOneAtTheLowestAddressIsTaken) {
+  CachingAllocator allocator(kPlenty);
+  allocator.free(allocator.allocate(40 * kMiB));
+  allocator.allocate(20 * kMiB);
+  const auto low = allocator.allocate(20 * kMiB);
+  const auto second = allocator.allocate(40 * kMiB);
+  allocator.free(second);
+  const auto first_half = allocator.allocate(20 * kMiB), high = allocator.allocate(20 * kMiB);
+  allocator.free(high);
+  allocator.free(low);
+  allocator.allocate(20 * kMiB);  // where `low` was
+  allocator.free(first_half);
+  allocator.allocate(40 * kMiB);  // so the second segment is whole
+  EXPECT_EQ(allocator.reserved(), 80 * kMiB);
+}
+
+TEST(CachingAllocator, FreeNeighboursJoinInAnyOrder) {
+  std::array<int, 3> order{0, 1, 2};
+  do {
+    CachingAllocator allocator(kPlenty);
+    allocator.free(allocator.allocate(60 * kMiB));
+    std::array<CachingAllocator::BlockId, 3> thirds{};
+    for (auto& third : thirds) third = allocator.allocate(20 * kMiB);
+    for (const int i : order) allocator.free(thirds[static_cast<std::size_t>(i)]);
+    allocator.allocate(60 * kMiB);
+    EXPECT_EQ(allocator.reserved(), 60 * kMiB) << order[0] << order[1] << order[2];
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(CachingAllocator, WhatASplitLeavesJoinsTheBlockBehindIt) {
   CachingAllocator allocator(kPlenty);
   allocator.free(allocator.allocate(60 * kMiB));
-  const auto a = allocator.allocate(20 * kMiB), b = allocator.allocate(20 * kMiB), c = allocator.allocate(20 * kMiB);
-  for (const auto block : {a, c, b}) allocator.free(block);
-  allocator.allocate(60 * kMiB);
+  allocator.allocate(20 * kMiB);
+  const auto middle = allocator.allocate(20 * kMiB), last = allocator.allocate(20 * kMiB);
+  allocator.free(middle);
+  allocator.allocate(10 * kMiB);
+  allocator.free(last);
+  allocator.allocate(30 * kMiB);
   EXPECT_EQ(allocator.reserved(), 60 * kMiB);
 }
 
@@ -98,6 +133,17 @@ TEST(CachingAllocator, RefusedItGivesBackWhatIsCachedAndAsksAgain) {
   EXPECT_NE(allocator.allocate(80 * kMiB), kNone);
   EXPECT_EQ(allocator.reserved(), 80 * kMiB);
   EXPECT_EQ(allocator.peak_reserved(), 80 * kMiB);
+}
+
+TEST(CachingAllocator, ThePeakIsTheMostThatWasEverReserved) {
+  CachingAllocator allocator(100 * kMiB);
+  const auto a = allocator.allocate(60 * kMiB), b = allocator.allocate(30 * kMiB);
+  allocator.free(a);
+  allocator.free(b);
+  EXPECT_NE(allocator.allocate(70 * kMiB), kNone);
+  EXPECT_EQ(allocator.reserved(), 70 * kMiB);
+  EXPECT_EQ(allocator.peak_reserved(), 90 * kMiB);
+  EXPECT_EQ(allocator.peak_allocated(), 90 * kMiB);
 }
 
 TEST(CachingAllocator, ASegmentWithOneBlockInUseStays) {

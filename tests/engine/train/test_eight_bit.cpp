@@ -97,6 +97,9 @@ TEST(EightBit, CurrentScalingMeasuresEveryTensorAndCastsAfterTheNorm) {
               testing::ElementsAre(measured(kMine), measured(kMine), measured(kMine), measured(kWide)));
   int wide_norms = 0;
   for (const Op& op : program.ops) {
+    if (op.kind == OpKind::cast && program.shape_of(op).out_dtype == DType::fp8) {
+      EXPECT_EQ(program.shape_of(op).extra_kernels, program.shape_of(op).dims[3]) << "the pass is a kernel";
+    }
     wide_norms += op.kind == OpKind::layernorm && op.layer >= 0 && program.shape_of(op).out_dtype == DType::bf16;
   }
   EXPECT_EQ(wide_norms, 2);

@@ -18,10 +18,10 @@ Buffer buffer(Purpose purpose, std::uint64_t mib, OpId alloc_at, OpId free_at, T
   return {.purpose = purpose, .term = index_of(term), .bytes = mib * kMiB, .alloc_at = alloc_at, .free_at = free_at};
 }
 
-/// Ops 0, 1: forward and backward of the first micro-batch, 2, 3: of the second, 4: the optimizer.
-Program program(std::vector<Buffer> buffers) {
+/// Ops 0, 1: forward and backward of the first micro-batch, 2, 3: of the second, and so on; last the optimizer.
+Program program(std::vector<Buffer> buffers, std::int32_t micro_batches = 2) {
   Program made;
-  for (const std::int32_t micro_batch : {0, 1}) {
+  for (std::int32_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
     made.ops.push_back(op(Phase::forward, Site::mlp, micro_batch));
     made.ops.push_back(op(Phase::backward, Site::mlp, micro_batch));
   }
@@ -66,6 +66,10 @@ TEST(ReservedMemory, AutogradsGradientsAreTheFirstProducts) {
                                  buffer(Purpose::activations, 30, 1, 2, Term::weight_gradient),
                                  buffer(Purpose::activations, 50, 3, 4)});
   EXPECT_EQ(reserve_memory(first, stack, kPlenty).allocated_bytes, 80 * kMiB) << "kept through the second micro-batch";
+  const Program three = program({buffer(Purpose::activations, 30, 1, 2, Term::weight_gradient),
+                                 buffer(Purpose::activations, 30, 3, 4, Term::weight_gradient),
+                                 buffer(Purpose::activations, 30, 5, 6, Term::weight_gradient)}, 3);
+  EXPECT_EQ(reserve_memory(three, stack, kPlenty).allocated_bytes, 60 * kMiB) << "the first and one that is added";
 }
 
 TEST(ReservedMemory, TheWorkspaceIsTheAllocators) {

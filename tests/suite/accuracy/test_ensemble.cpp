@@ -126,18 +126,47 @@ TEST(Ensemble, ConstantsOfOneCauseAreDrawnTogether) {
   }
 }
 
+TEST(Ensemble, AConstantLiesBelowItsValueAsOftenAsAbove) {
+  const Bench bench;
+  const HardwareProfile uneven = changed(bench.profile("dgx-a100-80g"), [](Json& raw) {
+    const double value = raw["gemm"]["burst_efficiency"]["value"];
+    raw["gemm"]["burst_efficiency"]["range"] = {value / 2, value + 0.01};
+  });
+  int above = 0;
+  for (int draw = 0; draw < 400; ++draw) {
+    above += drawn_machine(uneven, 7, draw)->hardware().gemm.efficiency > uneven.gemm.efficiency ? 1 : 0;
+  }
+  EXPECT_NEAR(above, 200, 30);  // binomial: three standard deviations of 400 fair coins
+}
+
+PathEntry product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  PathEntry entry;
+  entry.shape.kind = OpKind::gemm;
+  entry.shape.dtype = entry.shape.out_dtype = DType::bf16;
+  entry.shape.dims = {m, n, k, 1};
+  return entry;
+}
+
+TEST(Ensemble, EveryShapeOfAProductErrsByItself) {
+  const Bench bench;
+  const HardwareProfile shapes = changed(with_only(bench.profile("dgx-a100-80g"), "nothing"), [](Json& raw) {
+    raw["gemm"]["other_machines"] = {{"rows", 1}, {"median", 0.05}, {"p90", 0.1}};
+  });
+  const Machine undrawn(shapes);
+  int apart = 0;
+  for (int draw = 0; draw < 8; ++draw) {
+    const auto drawn = drawn_machine(shapes, 7, draw);
+    const auto factor = [&](const PathEntry& entry) { return drawn->seconds(entry, 0) / undrawn.seconds(entry, 0); };
+    apart += std::abs(factor(product(4096, 8192, 4096)) - factor(product(8192, 4096, 4096))) > 1e-3 ? 1 : 0;
+  }
+  EXPECT_GE(apart, 6);
+}
+
 TEST(Ensemble, ProductsOfOneSizeShareAFactor) {
   const Bench bench;
   const HardwareProfile sizes = changed(with_only(bench.profile("dgx-a100-80g"), "nothing"), [](Json& raw) {
     raw["gemm"]["other_machines"] = {{"rows", 1}, {"median", 0}, {"p90", 0}, {"of_size", {{"median", 0.05}, {"p90", 0.1}}}};
   });
-  const auto product = [](std::int64_t m, std::int64_t n, std::int64_t k) {
-    PathEntry entry;
-    entry.shape.kind = OpKind::gemm;
-    entry.shape.dtype = entry.shape.out_dtype = DType::bf16;
-    entry.shape.dims = {m, n, k, 1};
-    return entry;
-  };
   const Machine undrawn(sizes);
   int apart = 0;
   for (int draw = 0; draw < 8; ++draw) {
@@ -145,7 +174,8 @@ TEST(Ensemble, ProductsOfOneSizeShareAFactor) {
     const auto factor = [&](const PathEntry& entry) { return drawn->seconds(entry, 0) / undrawn.seconds(entry, 0); };
     const double one = factor(product(4096, 8192, 4096));
     EXPECT_GT(std::abs(one - 1), 1e-6);
-    EXPECT_NEAR(factor(product(8192, 4096, 4096)), one, 1e-6);  // as many FLOPs
+    EXPECT_NEAR(factor(product(8192, 4096, 4096)), one, 1e-6);  // as many FLOPs, 2^38
+    EXPECT_NEAR(factor(product(8192, 8192, 4096)), one, 1e-6);  // twice as many: sizes go by factors of four
     apart += std::abs(factor(product(8192, 16384, 8192)) - one) > 1e-3 ? 1 : 0;  // eight times as many
   }
   EXPECT_GE(apart, 6);

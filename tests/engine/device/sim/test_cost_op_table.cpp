@@ -39,6 +39,11 @@ TEST(OpTable, AProductIsAsAlignedAsItsLeastAlignedRows) {
   OpShape transposed = shape_of(OpKind::gemm, {8, 64, 63, 1});
   transposed.transpose_b = true;  // B is stored [n, k]
   EXPECT_EQ(row_alignment_of(transposed), 2);
+  transposed.dims = {8, 60, 64, 1};
+  EXPECT_EQ(row_alignment_of(transposed), 8) << "rows of C alone";
+  transposed.transpose_a = true;
+  transposed.dims = {8, 64, 12, 1};
+  EXPECT_EQ(row_alignment_of(transposed), 8) << "rows of B alone";
   EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 12, 32, 1}, DType::bf16, DType::fp32)), 8) << "rows of B";
   EXPECT_EQ(row_alignment_of(shape_of(OpKind::gemm, {8, 12, 32, 1}, DType::fp32, DType::fp32)), 16);
   // Heads lie side by side: their size decides, and the length, which is the pitch of scores.

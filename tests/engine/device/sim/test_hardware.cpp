@@ -167,6 +167,29 @@ TEST(Hardware, HeldBackErrors) {
   }
 }
 
+// What a draw errs by: other machines where there are any, else rows held back, else those of the fit.
+TEST(Hardware, ErrorsAreThoseOfTheRowsFarthestFromTheFit) {
+  Json json = parse_json_file(profile_path("dgx-h100"));
+  json["gemm"]["fit_error"] = {{"median", 0.01}, {"p90", 0.02}};
+  json["gemm"]["held_back"] = {{"rows", 9}, {"median", 0.03}, {"p90", 0.04}};
+  json["gemm"]["other_machines"] = {
+      {"rows", 9}, {"median", 0.05}, {"p90", 0.06}, {"of_size", {{"median", 0.07}, {"p90", 0.08}}}};
+  std::vector<Violation> problems;
+  const auto expect = [&](double median, double p90, double size_median, double size_p90) {
+    const ModelError error = read_hardware(json, profile_path("dgx-h100"), problems).gemm.error;
+    EXPECT_EQ(error.median, median);
+    EXPECT_EQ(error.p90, p90);
+    EXPECT_EQ(error.size_median, size_median);
+    EXPECT_EQ(error.size_p90, size_p90);
+  };
+  expect(0.05, 0.06, 0.07, 0.08);
+  json["gemm"].erase("other_machines");
+  expect(0.03, 0.04, 0, 0);
+  json["gemm"].erase("held_back");
+  expect(0.01, 0.02, 0, 0);
+  EXPECT_TRUE(problems.empty());
+}
+
 TEST(Hardware, AVariantIsItsBaseWithAnotherFabric) {
   const Json base = load_hardware(profile_path("dgx-h100")).raw;
   const Json variant = load_hardware(profile_path("dgx-h100-1x100g")).raw;

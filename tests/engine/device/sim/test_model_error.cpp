@@ -17,6 +17,13 @@ TEST(ModelError, QuantilesAreThoseStated) {
   EXPECT_NEAR(error.at(1), 0.12 + 0.1 * (0.12 - 0.03) / 0.4, 1e-15);  // the line from 0.5 to 0.9 goes on
 }
 
+TEST(ModelError, WhatASizeSharesIsAnErrorOfItsOwn) {
+  const ModelError shared = of_size({.median = 0.03, .p90 = 0.12, .size_median = 0.01, .size_p90 = 0.04});
+  EXPECT_DOUBLE_EQ(shared.at(0.5), 0.01);
+  EXPECT_DOUBLE_EQ(shared.at(0.9), 0.04);
+  EXPECT_EQ(drawn_factor(of_size({.median = 0.03, .p90 = 0.12}), {1, 7}, {1, 512, 4096}), 1) << "nothing shared";
+}
+
 TEST(ModelError, DrawnFactorsHaveTheirDistribution) {
   const ModelError error{0.03, 0.12};
   const int count = 20000;
