@@ -12,7 +12,8 @@
 readonly -a REQUIRED_TOOLS=(g++:g++ cmake:cmake ninja:ninja-build ccache:ccache)
 readonly -a REQUIRED_LIBRARIES=(nlohmann-json3-dev libfmt-dev libcli11-dev libsqlite3-dev libgtest-dev libgmock-dev)
 # Debian's libdnnl-dev needs OpenCL's headers to be found by CMake, but does not depend on them.
-readonly -a OPTIONAL_PACKAGES=(libdnnl-dev libopenmpi-dev openmpi-bin libbenchmark-dev python3-matplotlib python3-jsonschema python3-lxml)
+readonly -a OPTIONAL_PACKAGES=(libdnnl-dev libopenmpi-dev openmpi-bin libjemalloc-dev libbenchmark-dev
+                              python3-matplotlib python3-jsonschema python3-lxml)
 
 say() { printf 'benchsuite: %s\n' "$*" >&2; }
 
