@@ -68,7 +68,8 @@ Waterfall waterfall_between(const std::string& id, const VariantResult& from, co
       "exposed transfers between stages and replicas");
   waterfall.parts.push_back(
       {"rest", static_cast<double>(rest) * kSecondsPerPicosecond,
-       "forward, backward and optimizer compute, which change pace beside communication kernels"});
+       "forward, backward and optimizer kernels, copies around collectives included; beside communication kernels they are "
+       "slower"});
   return waterfall;
 }
 

@@ -22,6 +22,13 @@ def main():
     done = subprocess.run([*make, "--check", "--case", case, "--reports", str(copy)], capture_output=True, text=True)
     t.expect("a changed report is stale", done.returncode == 1 and f"{case}/report.html" in done.stderr
              and "report.md" not in done.stderr, done.stderr)
+
+    # And a README whose excerpt says another time.
+    readme = (t.root / "README.md").read_text()
+    before, row = readme.split("  full_m8 ", 1)
+    (t.folder / "README.md").write_text(before + "  full_m8 " + row.replace(" s ", " h ", 1))
+    done = subprocess.run([*make, "--check", "--case", case, "--reports", str(copy)], capture_output=True, text=True)
+    t.expect("a changed excerpt is stale", done.returncode == 1 and "README.md" in done.stderr, done.stderr)
     t.finish()
 
 
