@@ -56,11 +56,16 @@ OpShape probability_dropout(const ModelContext& context, OpKind kind) {
 
 }  // namespace
 
+void CoreAttention::learn_sequence_lengths() {
+  if (host_waits_of(context_.stack).sequence_lengths) context_.rec.wait_on_host(StreamKind::compute);
+}
+
 Tensor CoreAttention::forward_unfused(const Tensor& qkv, LayerState& state) {
   Recorder& rec = context_.rec;
   const Tensor scores = new_square(context_, Term::attention_scores, context_.dtype);
   rec.record(shape(OpKind::attention_scores), {reads(qkv), writes(scores)});
   const Tensor probabilities = new_square(context_, Term::softmax_output, context_.dtype);
+  learn_sequence_lengths();  // for the mask
   rec.record(softmax_shape(context_, OpKind::softmax), {reads(scores), writes(probabilities)});
   rec.release(scores);
 
@@ -150,6 +155,7 @@ Tensor CoreAttention::forward_flash(const Tensor& qkv, LayerState& state) {
   const Tensor context = context_.activation(Term::context, context_.s, context_.a_local * context_.d);
   const Tensor log_sum = context_.rec.allocate(Purpose::activations, index_of(Term::attention_log_sum), DType::fp32,
                                                {1, context_.b, context_.a_local, context_.s});
+  learn_sequence_lengths();
   context_.rec.record(flash_shape(context_, shape(OpKind::flash_attention)),
                       {reads(qkv), reads(context_.current_inputs().samples), writes(context), writes(log_sum)});
   state.finish(context_, Save::attention_log_sum, log_sum);

@@ -22,6 +22,8 @@ class CoreAttention {
 
  private:
   OpShape shape(OpKind kind) const;
+  /// The host stops before the next op (HostWaits::sequence_lengths).
+  void learn_sequence_lengths();
   Tensor forward_unfused(const Tensor& qkv, LayerState& state);
   Tensor undrop(const Tensor& dropped_gradient, LayerState& state);
   Tensor backward_unfused(const Tensor& dcontext, LayerState& state);

@@ -71,11 +71,16 @@ Json graph_scope_json(const GraphScope& scope) {
 }
 
 constexpr std::pair<const char*, bool HostWaits::*> kHostWaits[] = {
-    {"inputs", &HostWaits::inputs}, {"exchanges", &HostWaits::exchanges}, {"pieces", &HostWaits::pieces}};
+    {"inputs", &HostWaits::inputs},
+    {"exchanges", &HostWaits::exchanges},
+    {"pieces", &HostWaits::pieces},
+    {"objects", &HostWaits::objects},
+    {"sequence_lengths", &HostWaits::sequence_lengths}};
 
 void read_host_waits(const Json& json, ObjectReader& reader, HostWaits& waits) {
   const auto refuse = [&](const std::string& what) {
-    reader.problem("host_waits_for", what, R"(write a list of "inputs", "exchanges", "pieces"; [] where the host never waits)");
+    reader.problem("host_waits_for", what, 
+                   R"(write a list of "inputs", "exchanges", "pieces", "objects", "sequence_lengths"; [] where the host never waits)");
   };
   if (!json.is_array()) return refuse("is not a list");
   for (const Json& word : json) {
@@ -98,6 +103,10 @@ Json host_waits_json(const HostWaits& waits) {
 }
 
 }  // namespace
+
+HostWaits host_waits_of(const Stack& stack) {
+  return stack.cuda_graphs && stack.cuda_graph_scope.full_iteration ? HostWaits{} : stack.host_waits;
+}
 
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems) {
   Stack stack;
@@ -152,6 +161,10 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
     read_graph_scope(*scope, reader, stack.cuda_graphs, stack.cuda_graph_scope);
   }
   if (const Json* waits = reader.raw("host_waits_for")) read_host_waits(*waits, reader, stack.host_waits);
+  if (stack.host_waits.sequence_lengths && stack.cuda_graphs && stack.cuda_graph_scope.attention) {
+    reader.problem("host_waits_for", "\"sequence_lengths\" stops the host inside attention, which cuda_graph_scope captures",
+                   "leave \"attn\" out of cuda_graph_scope, or \"sequence_lengths\" out of host_waits_for");
+  }
   reader.optional("launch_blocking", stack.launch_blocking);
   reader.optional("step_fixed_s", stack.step_fixed_s);
   reader.optional("host_source", stack.host_source);

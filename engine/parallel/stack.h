@@ -46,6 +46,10 @@ struct HostWaits {
   bool exchanges = false;  ///< after exchanges with other stages that do not overlap; of a forward-backward pair that is interleaved,
                            ///< after both
   bool pieces = false;     ///< tensors that come in pieces (scatters_pipeline_activations): the host reads, of each, how to join it
+  bool objects = false;    ///< activations go to other stages with objects of the host beside them: it waits to copy these to the
+                           ///< device before it sends, and to read them behind the receive; gradients go alone
+  bool sequence_lengths = false;  ///< attention is told how long sequences are: the host reads it of the device in every forward pass
+                                  ///< of a layer, recomputed ones too
 
   friend bool operator==(const HostWaits&, const HostWaits&) = default;
 };
@@ -112,11 +116,14 @@ struct Stack {
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 
+/// Where the host stops: nowhere in whole steps that are captured.
+HostWaits host_waits_of(const Stack& stack);
+
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
 /// casts_added_gradients, gradients_of_autograd, recomputes_head, keeps_stage_outputs, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
 /// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp",
-/// `host_waits_for` a list of "inputs", "exchanges", "pieces".
+/// `host_waits_for` a list of "inputs", "exchanges", "pieces", "objects", "sequence_lengths".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 
 /// Everything resolved, in the form read_stack() takes.

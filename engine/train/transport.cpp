@@ -10,9 +10,8 @@ Transport::Transport(ModelContext& context, const ScheduleTimes& times)
       overlapped_(context.layout.schedule == ScheduleKind::interleaved ? context.stack.overlaps_pipeline_interleaved
                                                                        : context.stack.overlaps_pipeline),
       sends_block_(!overlapped_ && context.layout.schedule != ScheduleKind::interleaved),
-      scatters_(context.stack.scatters_pipeline_activations && context.layout.tp > 1 && !context.sequence_parallel()) {
-  if (!(context.stack.cuda_graphs && context.stack.cuda_graph_scope.full_iteration)) host_waits_ = context.stack.host_waits;
-}
+      scatters_(context.stack.scatters_pipeline_activations && context.layout.tp > 1 && !context.sequence_parallel()),
+      host_waits_(host_waits_of(context.stack)) {}
 
 bool Transport::needs_input(const Step& step) const {
   if (step.kind == Step::Kind::forward) return !(context_.first_stage() && step.chunk == 0);
@@ -60,6 +59,7 @@ bool Transport::host_waits_before(const Step& step, const Tensor& received) cons
                            (context_.last_stage() && step.chunk == context_.layout.vpp - 1);
   if (host_waits_.inputs && forward && ends_stages) return true;
   if (host_waits_.pieces && scatters_ && received.valid()) return true;
+  if (host_waits_.objects && forward && received.valid()) return true;
   if (!host_waits_.exchanges || overlapped_ || !exchanged_) return false;
   // An interleaved pair's tensors are exchanged together behind its backward pass.
   const bool inside_pair = context_.layout.schedule == ScheduleKind::interleaved && !forward && index_ > 0 &&
@@ -110,6 +110,7 @@ void Transport::send(const Step& step, const Tensor& result) {
   context_.rec.at() = context_of(step);
   const bool forward = step.kind == Step::Kind::forward;
   const Tensor sent = scatters_ ? piece_of(context_, result) : result;
+  if (host_waits_.objects && forward) context_.rec.wait_on_host(StreamKind::pipeline_send_next);
   context_.rec.communicate(forward ? StreamKind::pipeline_send_next : StreamKind::pipeline_send_previous,
                            forward ? context_.to_next : context_.to_previous, message(OpKind::send, sent),
                            {reads(sent)});

@@ -12,7 +12,8 @@
 // the elements to the rank at its own place in the next stage, which gathers them over its tensor group before use.
 //
 // Where the stack says so (HostWaits), the host waits for what a pass waits for before it launches the pass: behind a blocking
-// exchange, for the inputs of a micro-batch, to learn how a tensor's pieces are joined.
+// exchange, for the inputs of a micro-batch, to learn how a tensor's pieces are joined, to read what came beside it; and before it
+// sends, where something goes beside.
 //
 // Compute must never wait for a send whose receive is not sure to be posted without it, not even to reuse the sent tensor's
 // memory: that would deadlock. So a sent tensor is released only at a step that cannot come before the step at which the other

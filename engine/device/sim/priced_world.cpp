@@ -117,7 +117,7 @@ PricedRole price_role(const Program& program, const CostSource& costs) {
     PricedOp& priced = result.ops[id];
     priced.first_wait = op.first_wait;
     priced.wait_count = op.wait_count;
-    priced.host_waits = op.host_waits;
+    if (op.host_waits) result.host_waits.push_back(id);
 
     CHECK(is_communication(op.kind) == (op.stream != StreamKind::compute))
         << "op " << id << " (" << name_of(op.kind) << ") of rank " << program.rank << " is on stream "
@@ -164,6 +164,7 @@ PricedRole price_role(const Program& program, const CostSource& costs) {
     }
     priced.cost = static_cast<std::uint32_t>(transfer);
   }
+  result.host_waits.push_back(kNone);
   return result;
 }
 

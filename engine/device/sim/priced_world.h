@@ -60,8 +60,7 @@ struct PricedOp {
   OpId next = kNone;             ///< on the stream; kNone at its end
   std::uint32_t cost = 0;        ///< index into PricedRole::compute, of communication into transfers
   std::uint32_t first_wait = 0;  ///< index into PricedRole::waits
-  std::uint32_t wait_count : 31 = 0;
-  std::uint32_t host_waits : 1 = 0;  ///< Op::host_waits
+  std::uint32_t wait_count = 0;
 };
 
 /// An op that another waits for has ended when the first open op of its stream is a later one.
@@ -83,6 +82,7 @@ struct PricedRole {
   std::vector<std::int32_t> member_of;  ///< local group to this role's position in PricedGroup::roles
   std::array<OpId, kStreams> first_on_stream{};
   std::vector<Picoseconds> launched_at;  ///< by op, by a host that never waits; empty where launching costs nothing
+  std::vector<OpId> host_waits;          ///< the ops before which the host waits (Op::host_waits), ascending, kNone behind them
   /// [local group][operation of the group]: compute, alone on the machine, that has ended before the role can arrive.
   std::vector<std::vector<Picoseconds>> work_before;
 };

@@ -41,6 +41,7 @@ ReplayRun::ReplayRun(const PricedWorld& world, ReplayOrder order, int threads)
     role.waits = priced.waits.data();
     role.compute = priced.compute.data();
     role.launched_at = priced.launched_at.empty() ? nullptr : priced.launched_at.data();
+    role.host_wait = priced.host_waits.data();
     role.spans = result_.timelines[r].spans.data();
     role.end.fill(kNever);
     role.head = priced.first_on_stream;
@@ -123,7 +124,7 @@ Picoseconds ReplayRun::run_on(RoleState& role, Picoseconds until) {
     const PricedOp& op = role.ops[next];
     const ComputeCost& cost = role.compute[op.cost];
     if (cost.duration == 0 || first_open_wait(role, op) != kNone) break;
-    if (role.launched_at && (op.host_waits || launch_of(role, next) > now)) break;
+    if (role.launched_at && (*role.host_wait <= next || launch_of(role, next) > now)) break;
     role.spans[id].end = role.last_end = now;
     role.done += role.running->duration;
     role.head[kCompute] = next;
@@ -179,13 +180,9 @@ void ReplayRun::try_start(std::uint32_t r, std::uint32_t stream, Picoseconds now
   RoleState& role = roles_[r];
   const OpId id = role.head[stream];
   if (id == kNone) return;
-  if (const OpId wait = first_open_wait(role, role.ops[id]); wait != kNone) {
-    role.blocked_on[stream] = wait;
-    role.blocked |= 1u << stream;
-    return;
-  }
+  if (const OpId wait = first_open_wait(role, role.ops[id]); wait != kNone) return block(role, stream, wait);
   if (role.launched_at) {
-    if (role.ops[id].host_waits && id != role.host_waited) wait_on_host(role, id, now);
+    if (const OpId wait = wait_on_host(role, id, now); wait != kNone) return block(role, stream, wait);
     if (const Picoseconds launch = launch_of(role, id); now < launch) {
       role.unlaunched |= 1u << stream;
       role.end[stream] = launch;

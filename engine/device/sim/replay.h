@@ -17,7 +17,8 @@
 //
 // Host. A rank's host launches its ops in recording order (HostCost), and runs ahead freely, but for where it waits before an op
 // until nothing else keeps the op from starting (Op::host_waits): it then goes on from that instant, or from where its
-// launches have come to, if that is later. No op starts, and no rank arrives at a collective, before its launch.
+// launches have come to, if that is later, with this op and with all that is recorded behind it, on whatever stream. No op
+// starts, and no rank arrives at a collective, before its launch.
 //
 // A collective starts when every role among its group's ranks has arrived; a send and a receive when both have.
 #pragma once

@@ -46,7 +46,7 @@ struct RoleState {
   std::array<OpId, kStreams> blocked_on;  // valid where `blocked` has the stream's bit
   std::uint32_t blocked = 0;
   std::uint32_t unlaunched = 0;  // streams whose `end` is the instant the host launches their head
-  OpId host_waited = kNone;  // the op before which the host waited last
+  const OpId* host_wait = nullptr;  // the op before which the host waits next, kNone behind the last; ids ascend
   Picoseconds behind = 0;    // how much later the host is for its waits
   bool touched = false, unsettled = false;
   bool parked = false;  // an arrival that others see stands in `unlaunched` until all clocks have come there
@@ -80,6 +80,12 @@ inline OpId first_open_wait(const RoleState& role, const PricedOp& op) {
   return kNone;
 }
 
+/// The stream's head waits for the role's op `wait`.
+inline void block(RoleState& role, std::uint32_t stream, OpId wait) {
+  role.blocked_on[stream] = wait;
+  role.blocked |= 1u << stream;
+}
+
 /// Whether a stream of the role waits for its op `id`.
 inline bool waits_for(const RoleState& role, OpId id) {
   for (std::uint32_t mask = role.blocked; mask != 0; mask &= mask - 1) {
@@ -92,10 +98,20 @@ inline bool waits_for(const RoleState& role, OpId id) {
 /// then may ask of any op.
 inline Picoseconds launch_of(const RoleState& role, OpId id) { return role.launched_at[id] + role.behind; }
 
-/// The host has launched what is before the op and waited until `now`, when nothing else kept the op from starting.
-inline void wait_on_host(RoleState& role, OpId id, Picoseconds now) {
-  if (id > 0) role.behind = std::max(role.behind, now - role.launched_at[id - 1]);
-  role.host_waited = id;
+/// Takes the host through its waits up to that before op `id`, a stream's head at `now`: it has launched what is before such an op and
+/// goes on when nothing else keeps it from starting. kNone: it has come to `id`; else the op whose end it waits for, and `id`
+/// with it.
+inline OpId wait_on_host(RoleState& role, OpId id, Picoseconds now) {
+  for (; *role.host_wait <= id; ++role.host_wait) {
+    const OpId waited = *role.host_wait;
+    if (waited != id) {
+      const OpId head = role.head[static_cast<std::size_t>(role.priced->program->ops[waited].stream)];
+      if (head < waited) return head;
+      if (const OpId wait = first_open_wait(role, role.ops[waited]); wait != kNone) return wait;
+    }
+    if (waited > 0) role.behind = std::max(role.behind, now - role.launched_at[waited - 1]);
+  }
+  return kNone;
 }
 
 inline const PricedTransfer& transfer_of(const RoleState& role, OpId id) {

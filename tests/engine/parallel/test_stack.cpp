@@ -93,7 +93,7 @@ TEST(Stacks, RoundTripThroughJson) {
   stack.fused_gradient_accumulation = false;
   stack.casts_added_gradients = stack.adds_scores_bias = true;
   stack.fused_softmax_batches = 4;
-  stack.host_waits = {.inputs = true, .exchanges = false, .pieces = true};
+  stack.host_waits = {.inputs = true, .exchanges = false, .pieces = true, .objects = true};
   stack.overlaps_gradient_reduction = stack.overlaps_parameter_gather = true;
   std::vector<Violation> problems;
   EXPECT_EQ(read_stack(to_json(stack), "s.json", "", problems), stack);
@@ -170,9 +170,20 @@ TEST(Stacks, WhatTheHostWaitsFor) {
   json["host_waits_for"] = {"exchanges", "kernels"};
   EXPECT_THAT(problems_of(json),
               ElementsAre(HasSubstr("\"kernels\" is nothing that the host waits for; write a list of \"inputs\", "
-                                    "\"exchanges\", \"pieces\"; [] where the host never waits")));
+                                    "\"exchanges\", \"pieces\", \"objects\", \"sequence_lengths\"; [] where the host never waits")));
   json["host_waits_for"] = true;
   EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("host_waits_for = true: is not a list")));
+  json["host_waits_for"] = {"sequence_lengths", "objects"};
+  const HostWaits others{.objects = true, .sequence_lengths = true};
+  EXPECT_EQ(read_stack(json, "s.json", "", problems).host_waits, others);
+  EXPECT_TRUE(problems.empty());
+  json["cuda_graphs"] = true;
+  EXPECT_EQ(host_waits_of(read_stack(json, "s.json", "", problems)), HostWaits{}) << "whole steps are captured";
+  json["cuda_graph_scope"] = {"mlp"};
+  EXPECT_EQ(host_waits_of(read_stack(json, "s.json", "", problems)), others);
+  EXPECT_TRUE(problems.empty());
+  json["cuda_graph_scope"] = {"attn", "mlp"};
+  EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("stops the host inside attention, which cuda_graph_scope captures")));
 }
 
 TEST(Stacks, MemoryNeedsASource) {

@@ -1,5 +1,5 @@
-// Before which passes the host waits, as the softwares' schedules have it: Megatron-LM's p2p_communication.py and data.py, and
-// DeepSpeed's pipeline engine.
+// Before which passes the host waits, as the softwares' schedules have it: Megatron-LM's p2p_communication.py and data.py,
+// DeepSpeed's pipeline engine, and Aleph Alpha's communicator.py and attention.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,14 +28,15 @@ TrainConfig pipeline(std::int64_t stages, std::int64_t micro_batches, const Host
   return config;
 }
 
-/// The passes before which the host waits on a rank, in recording order: "F0", of a chunk "F0.1"; "*" where the op is a gather.
+/// The passes before which the host waits on a rank, in recording order: "F0", of a chunk "F0.1"; "*" where the op is a gather,
+/// ">" where it is a send.
 std::vector<std::string> waited(const TrainConfig& config, int rank) {
   std::vector<std::string> found;
   for (const Op& op : record_step(config, rank).program.ops) {
     if (!op.host_waits) continue;
     std::string name = (op.phase == Phase::forward ? "F" : "B") + std::to_string(op.micro_batch);
     if (config.layout.vpp > 1) name += "." + std::to_string(op.chunk);
-    found.push_back(name + (op.kind == OpKind::all_gather ? "*" : ""));
+    found.push_back(name + (op.kind == OpKind::all_gather ? "*" : op.kind == OpKind::send ? ">" : ""));
   }
   return found;
 }
@@ -95,6 +96,41 @@ TEST(HostWaitsOfAStep, TensorsThatComeInPieces) {
   EXPECT_THAT(waited(config, 6), ElementsAre("F0*")) << "the last";
   config.layout.sequence_parallel = true;
   EXPECT_THAT(waited(config, 4), IsEmpty());
+}
+
+// Objects beside activations: copied to the device before a send (what the last stage sends back has none), read behind a receive.
+// A send's op carries its micro-batch: F0> is the wait before activations of micro-batch 0 are sent.
+TEST(HostWaitsOfAStep, ObjectsBesideActivations) {
+  constexpr HostWaits kObjects{.objects = true};
+  EXPECT_THAT(waited(pipeline(1, 3, kObjects), 0), IsEmpty());
+  EXPECT_THAT(waited(pipeline(2, 3, kObjects), 0), ElementsAre("F0>", "F1>", "F2>"));
+  EXPECT_THAT(waited(pipeline(2, 3, kObjects), 1), ElementsAre("F0", "F1", "F2"));
+  EXPECT_THAT(waited(pipeline(4, 2, kObjects), 1), ElementsAre("F0", "F0>", "F1", "F1>")) << "a middle stage";
+  TrainConfig overlapped = pipeline(2, 3, kObjects);
+  overlapped.stack.overlaps_pipeline = true;
+  EXPECT_THAT(waited(overlapped, 1), ElementsAre("F0", "F1", "F2")) << "what is hidden is read all the same";
+}
+
+// Once in each forward pass of each layer, before the op that is told: the flash kernel, or the softmax with its mask. Recomputed
+// passes read it again.
+TEST(HostWaitsOfAStep, SequenceLengthsInEveryForwardPassOfALayer) {
+  const auto waits = [](const TrainConfig& config) {
+    std::vector<std::string> found;
+    for (const Op& op : record_step(config, 0).program.ops) {
+      if (!op.host_waits) continue;
+      EXPECT_TRUE(op.kind == OpKind::flash_attention || op.kind == OpKind::softmax) << static_cast<int>(op.kind);
+      found.push_back(std::to_string(op.layer) + (op.phase == Phase::forward ? "f" : op.phase == Phase::recompute ? "r" : "b"));
+    }
+    return found;
+  };
+  TrainConfig config = pipeline(2, 1, {.sequence_lengths = true});  // two layers of four on the first stage
+  EXPECT_THAT(waits(config), ElementsAre("0f", "1f"));
+  config.layout.attention = AttentionKernel::flash;
+  EXPECT_THAT(waits(config), ElementsAre("0f", "1f"));
+  config.layout.recompute.granularity = RecomputeGranularity::full;
+  EXPECT_THAT(waits(config), ElementsAre("0f", "1f", "1r", "0r"));
+  config.stack.cuda_graphs = true;
+  EXPECT_THAT(waits(config), IsEmpty());
 }
 
 // It changes nothing but the host's clock.

@@ -18,7 +18,7 @@ TEST(WholeWorld, OneRankPerStageStandsForAllRanksToThePicosecond) {
       TrainConfig config = gpt_13b();
       config.layout.placement = placement_kind;
       const bool waits = placement_kind == TensorPlacement::packed;
-      config.stack.host_waits = {.inputs = waits, .exchanges = waits, .pieces = waits};
+      config.stack.host_waits = {.inputs = waits, .exchanges = waits, .pieces = waits, .objects = waits, .sequence_lengths = waits};
       config.layout.recompute.granularity = RecomputeGranularity::full;
       const HardwareProfile machine = profile(hardware);
       const Placement placement = place(config.layout, machine.gpus_per_node);
@@ -66,7 +66,7 @@ TEST(WholeWorld, TheOrderOfRolesChangesNoSpan) {
       layout.zero_stage = stage;
       config.stack.overlaps_tensor_backward = config.stack.overlaps_pipeline_interleaved = overlaps;
       config.stack.overlaps_gradient_reduction = overlaps;
-      config.stack.host_waits = {.inputs = true, .exchanges = !overlaps, .pieces = true};
+      config.stack.host_waits = {.inputs = true, .exchanges = !overlaps, .pieces = true, .objects = true, .sequence_lengths = true};
       const HardwareProfile machine = profile("dgx-a100-80g");
       const Placement placement = place(layout, 2);
       HardwareProfile small = machine;

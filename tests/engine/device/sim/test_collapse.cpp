@@ -66,6 +66,7 @@ Builder record(const Shape& s, int rank) {
       waits.clear();
       const OpId reduce = out.transfer(OpKind::all_reduce, StreamKind::tensor, tensor_group,
                                        {draw(own, 0, 200), 0, draw(own, 0, 150), draw(own, 0, 500)}, {last});
+      out.program.ops[reduce].host_waits = draw(own, 0, 5) == 0;
       if (draw(own, 0, 1) == 0) waits.push_back(reduce);
       if (draw(own, 0, 2) == 0) {
         out.transfer(OpKind::reduce_scatter, StreamKind::data, data_group, {draw(own, 50, 900), 7, draw(own, 0, 150)},

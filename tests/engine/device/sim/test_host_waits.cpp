@@ -36,6 +36,21 @@ TEST(HostWaits, AHostThatIsBehindTheDeviceWaitsForNothing) {
   expect_span(result.timelines[0].spans[waited], 53, 53, 58);
 }
 
+// On whatever stream the wait stands: ready long before or at the same instant, what is recorded behind it is launched behind it.
+TEST(HostWaits, WhatIsRecordedBehindAWaitIsLaunchedBehindIt) {
+  const Group self{GroupKind::tensor, {0}}, other{GroupKind::data, {0}};
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId first = ranks[0].compute(100);  // 10 .. 110
+  const OpId waited = ranks[0].transfer(OpKind::all_reduce, StreamKind::data, other, {5}, {first});
+  const OpId ready = ranks[0].transfer(OpKind::all_gather, StreamKind::tensor, self, {7});
+  const OpId later = ranks[0].compute(4);
+  ranks[0].program.ops[waited].host_waits = true;
+  const auto result = toy::run_whole(ranks, toy::costs({}, {.per_op = 10}));
+  expect_span(result.timelines[0].spans[waited], 120, 120, 125);
+  expect_span(result.timelines[0].spans[ready], 130, 130, 137);
+  expect_span(result.timelines[0].spans[later], 140, 140, 144);
+}
+
 // CUDA_LAUNCH_BLOCKING is the same, but that the profile's host adds the launch to the op's own time.
 TEST(HostWaits, BeforeEveryOpAreBlockingLaunches) {
   std::vector<Builder> ranks{Builder(0)};
