@@ -239,6 +239,8 @@ class Fitter:
             "attention": self.once(f"attention-{gpu_name}",
                                    lambda: attention_block(self.attention, gpu_name, GPUS[gpu_name])),
             "memory_ops": memory_block(self.data, self.attention, gpu_name),
+            "slowest_gpu": stated(1, "ratio of time", "gpu-variability", range=[1.0, 1.08],
+                                  note="a job's ranks wait for its slowest GPU; tables time one"),
             "nvlink": self.once(f"nvlink-{gpu_name}", lambda: self.nvlink(gpu_name)),
             "host": self.host(gpu_name),
         }

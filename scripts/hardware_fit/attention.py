@@ -189,6 +189,17 @@ def others(table, sources, rates, gpu):
     return out, other_machines(compared)
 
 
+def fork_factors(table, source):
+    """What training software runs under Triton's name is a fork of the tutorial's kernel with other blocks, which its authors place beside
+    the CUDA kernel of that year ("forward faster, backward slower, overall slightly slower": flash_attn_triton.py); the figure has
+    both, and which its fork is like nobody measured."""
+    triton, cuda = figure(table, source, "FlashAttention-triton"), figure(table, source, "FlashAttention-1")
+    ratios = [triton[key] / cuda[key] for key in triton]
+    return {"flash-attention-triton": stated(1, "ratio of time", "fa2-figure, triton-fork", range=[rounded(min(ratios)), rounded(max(1.0, *ratios))],
+                                             note="the figure's kernel is not the one that training software forked; from its time to that of the "
+                                                  "CUDA kernel of the year, shape by shape")}
+
+
 def other_kernels(table, source, kernels, ratio, usual=None, machines=None):
     """Kernels of a figure that software of other years ran, or names; `usual`: the profile's own, under its name, and how far its single
     shapes lie on other machines."""
@@ -211,7 +222,7 @@ def attention_block(table, name, gpu):
         compared = others(table, ("aic-a100-sglang", "aic-a100-vllm", "aic-a100-trtllm"), rates, gpu)
         return section("FlashAttention-2", "fa2-figure, fa3-figure", report, rates, filled,
                        "the figure gives forward and backward together; split by the ratio of the same kernel on H100",
-                       compared=compared,
+                       compared=compared, kernel_time_factors=fork_factors(table, "fa2-fig-a100"),
                        other_kernels=other_kernels(table, "fa2-fig-a100", (
                            ("flash-attention-1", "FlashAttention-1"), ("flash-attention-2", "FlashAttention-2"),
                            ("flash-attention-triton", "FlashAttention-triton")), ratio,

@@ -12,7 +12,8 @@ the gradient passes): the difference of the times for 4 bytes an element, the ma
 Blackwell: no public kernel measurement; it takes H100's shares. V100: NeuSight's fp32 kernels.
 Ranges: what the measurements of the same kind of kernel say, other libraries' and precisions' included; 0.8 is what
 aiconfigurator's authors observe. Of eager rows the fitted floor comes off first: it is the host's, and drawn as such. LayerNorm's
-reach to row lengths of 16,384, the widest models' (PyTorch's kernel falls to 0.47 there), softmax's to 8,192. An op that stands in for another has its range and is
+reach to row lengths of 16,384, the widest models' (PyTorch's kernel falls to 0.47 there), softmax's to 8,192; RMSNorm's to the serving
+kernel that vidur timed, and a cross-entropy's, which A100 has no table of, over the three implementations on H100. An op that stands in for another has its range and is
 drawn with it ("as"): what is not known of both is one thing. The floor's goes from the smallest
 kernel in a graph to the time between events around an empty one.
 """
@@ -68,6 +69,7 @@ def median_share(fractions, source, **more):
 SHARE = "share of HBM bandwidth"
 FITTED_LENGTH = 8192  # of eager rows
 NORM_LENGTHS = ("1K", "2K", "4K", "8K", "16K")
+VOCABULARIES = ("8K", "16K", "32K", "65K")
 
 
 def broadcast_share(attention, gpu, bandwidth):
@@ -105,6 +107,17 @@ def gated_shares(table, gpu):
     """A serving library's SiLU times gate beyond the L2, the other measured activation kernel."""
     return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"] == "SiLU*mul" and gpu in r["gpu"]
             and r.get("tokens", 0) >= 2048]
+
+
+def serving_norm_shares(table, gpu):
+    """A serving library's RMSNorm beyond the L2: the only RMSNorm of an A100 that is public, and H100's slowest."""
+    return [r["frac_of_peak"] for r in table["memory_bound"]["rows"] if r["op"].startswith("RMSNorm") and gpu in r["gpu"]
+            and r.get("tokens", 0) >= 2048]
+
+
+def entropy_shares(table):
+    """Whole cross-entropies of three libraries, each its median over row lengths of vocabularies; H100 alone has such rows."""
+    return [median(quack(table, "Cross-Entropy", name, VOCABULARIES)) for name in ("torch.compile", "Liger", "QuACK")]
 
 
 def volta_block(table, attention):
@@ -146,9 +159,10 @@ def memory_block(table, attention, gpu):
             share, count, error = eager_share(table, op, a100, lambda dims: dims[1] <= FITTED_LENGTH)
             ops[op] = measured(share, SHARE, "llmcompass, neusight", count, error)
             widened(ops[op], row_shares(table, op, a100, longest) + fp32_fractions(table, fp32_op, "A100"))
-        entropy = widened(proxy(median(fp32_fractions(table, "softmax", "A100")), SHARE, "neusight, llmcompass",
-                                "passes over fp32 rows; the nearest measured kernel is fp32 softmax"),
-                          [ops["softmax"]["value"]])
+        entropy = widened(proxy(median(fp32_fractions(table, "softmax", "A100")), SHARE, "neusight, llmcompass, quack",
+                                "passes over fp32 rows; the nearest measured kernel is fp32 softmax, and the range that of whole "
+                                "cross-entropies on H100"),
+                          [ops["softmax"]["value"], *entropy_shares(table)])
     else:
         ops["add"] = widened(proxy(median(quack(table, "RMSNorm", "QuACK", ("4K", "8K", "16K"))), SHARE, "quack, aic-rule, vidur",
                                    "no H100 elementwise measurement far beyond the L2; tuned RMSNorm, one read and one write"),
@@ -163,10 +177,12 @@ def memory_block(table, attention, gpu):
         ops["softmax"] = widened(median_share(quack(table, "Softmax", "torch.compile", lengths), "quack",
                                               note="torch.compile, row lengths 1k to 8k"),
                                  [median(quack(table, "Softmax", name, lengths)) for name in ("Liger", "QuACK")])
-        lengths = ("8K", "16K", "32K", "65K")
-        entropy = widened(proxy(median(quack(table, "Cross-Entropy", "torch.compile", lengths)), SHARE, "quack",
+        entropy = widened(proxy(median(quack(table, "Cross-Entropy", "torch.compile", VOCABULARIES)), SHARE, "quack",
                                 "passes over fp32 rows; the nearest measured kernel is the whole compiled cross-entropy"),
-                          [median(quack(table, "Cross-Entropy", name, lengths)) for name in ("Liger", "QuACK")])
+                          entropy_shares(table))
+    ops["rmsnorm"] = widened(proxy(ops["layernorm"]["value"], SHARE, f"{ops['layernorm']['source']}, vidur",
+                                   "as layernorm: the training kernels' pattern; the range reaches to a serving library's RMSNorm"),
+                             ops["layernorm"]["range"] + serving_norm_shares(table, "A100" if gpu == "A100" else "H100"))
     # 4 x 16 x 2048 x 2048 probabilities in 1.2 ms: 2 bytes read, 2 written, 1 of mask.
     ops["dropout"] = proxy(5 * 4 * 16 * 2048 * 2048 / 1.2e-3 / a100, SHARE, "cookbook",
                            "one measurement, on an A100-class GPU that is not named, as share of A100's HBM bandwidth",
@@ -183,6 +199,7 @@ def memory_block(table, attention, gpu):
     for op in ("bias_gelu", "gelu_backward", "bias_gelu_backward"):
         like(op, "gelu", "as gelu: same streaming kernel with another operand")
     like("layernorm_backward", "layernorm", "as layernorm: no public measurement")
+    like("rmsnorm_backward", "rmsnorm", "as rmsnorm: no public measurement")
     like("bias_gradient", "layernorm", "as layernorm: row-wise read with a column reduction")
     like("softmax_backward", "softmax", "as softmax: no public measurement")
     like("bias_dropout_add", "dropout", "as dropout: the random numbers decide")

@@ -25,6 +25,10 @@ SOURCES = {
     "aic-rule": "ai-dynamo/aiconfigurator (Apache-2.0) system files: memory kernels reach 0.8 of HBM plus 3 us "
                 "(an observation of its authors)",
     "fa2-figure": "Dao-AILab/flash-attention (BSD-3) FlashAttention-2 benchmark figure, forward + backward, {gpu}",
+    "triton-fork": "Dao-AILab/flash-attention flash_attn/flash_attn_triton.py (BSD-3), which mosaicml/llm-foundry copies: a fork of "
+                   "the Triton tutorial's kernel; its comment compares it with the CUDA kernel",
+    "gpu-variability": "Sinha et al., Not All GPUs Are Created Equal (SC22, arXiv:2208.11035): 8 % average variation, at most 22 %, "
+                       "between GPUs of one kind in five clusters",
     "fa3-figure": "Dao-AILab/flash-attention (BSD-3) FlashAttention-3 benchmark figure, forward, H100 SXM5: its "
                   "FlashAttention-2 and cuDNN bars",
     "aic-attention": "ai-dynamo/aiconfigurator (Apache-2.0): causal prefill attention, multi-head rows, {attention} "

@@ -216,6 +216,7 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
     const int octave = std::ilogb(std::max(1.0, flops_of(shape)));
     math *= drawn_factor(of_size(gemm.error), *hardware_.error_draw, {kErrorOfSizes, octave / kOctavesOfASize});
   }
+  math *= hardware_.slowest_gpu_factor;
   if (rate == GemmRate::sustained) {
     math /= gemm.sustained_over_burst;
   } else if (math > 0) {
@@ -271,7 +272,13 @@ CostModel::Bound CostModel::flash_bound(const OpShape& shape) const {
 double CostModel::attention_factor(const OpShape& shape, double blocks) const {
   const std::string name(name_of(shape.attention));
   const bool usual = !hardware_.other_attention.contains(name);
-  double factor = usual || hardware_.usual_attention.contains(name) ? hardware_.attention_time_factor : 1;
+  const auto by_kernel = hardware_.kernel_time_factor.find(name);
+  double factor = hardware_.slowest_gpu_factor;
+  if (usual || hardware_.usual_attention.contains(name)) {
+    factor *= hardware_.attention_time_factor;
+  } else if (by_kernel != hardware_.kernel_time_factor.end()) {
+    factor *= by_kernel->second;
+  }
   if (!hardware_.error_draw) return factor;
   const auto [s, b, a, d, kv_heads, first_head] = shape.dims;
   const auto own = hardware_.other_attention_error.find(name);

@@ -42,6 +42,7 @@ class ProfileReader : ProvenanceReader {
     section(top, "memory_ops", true, [&](ObjectReader& ops) { read_memory_ops(ops, p); });
     section(top, "nvlink", false, [&](ObjectReader& nvlink) { read_nvlink(nvlink, p); });
     section(top, "fabric", false, [&](ObjectReader& fabric) { read_fabric(fabric, p); });
+    read_time_factor(top, "slowest_gpu", p.slowest_gpu_factor);
     section(top, "host", false, [&](ObjectReader& host) {
       p.host_eager_s = quantity(host, "eager_op", "us", kMicro, Range::not_negative);
       p.host_graph_s = quantity(host, "graph_op", "us", kMicro, Range::not_negative);
@@ -183,6 +184,13 @@ class ProfileReader : ProvenanceReader {
         p.other_attention[std::string(name_of(kernel))] = read_rates(other);
       });
     }
+    section(attention, "kernel_time_factors", false, [&](ObjectReader& factors) {
+      for (const auto& [kernel, rates] : p.other_attention) {
+        double factor = 1;
+        read_time_factor(factors, kernel.c_str(), factor);
+        p.kernel_time_factor[kernel] = factor;
+      }
+    });
     section(attention, "occupancy", true, [&](ObjectReader& occupancy) {
       provenance(occupancy);
       p.attention_block = whole(occupancy, "block_rows");

@@ -150,6 +150,8 @@ struct HardwareProfile {
   // What tables that were not chosen say against the models above, as a factor on their time: 1 in a profile, drawn from its
   // range in an ensemble.
   double attention_time_factor = 1;    ///< of attention_kernel, also where it is named
+  std::map<std::string, double> kernel_time_factor;  ///< of other_attention's, by name; 1 where there is none
+  double slowest_gpu_factor = 1;       ///< of a job's slowest GPU: products and fused attention, which clocks limit
   double intra_node_time_factor = 1;   ///< collectives
   double inter_node_time_factor = 1;   ///< collectives
   double send_wire_factor = 1;         ///< on the wire time of a send between nodes

@@ -236,9 +236,10 @@ TEST(Ensemble, EachKindMovesWhatDependsOnItAlone) {
   const TrainConfig one = gpt(bench, "megatron-2022", 2, 4096);
   TrainConfig flash = one;
   flash.layout.attention = AttentionKernel::flash;
-  TrainConfig flash_2 = flash, flash_1 = flash;
+  TrainConfig flash_2 = flash, flash_1 = flash, triton = flash;
   flash_2.stack.fused_attention = FusedAttention::flash_2;
   flash_1.stack.fused_attention = FusedAttention::flash_1;
+  triton.stack.fused_attention = FusedAttention::triton;
   const TrainConfig tensor = with(one, [](Layout& layout) { layout.tp = 2; });
   const TrainConfig in_node = with(one, [](Layout& layout) { layout.pp = 2, layout.global_batch = 4; });
   const TrainConfig pipeline = with(one, [](Layout& layout) { layout.tp = 8, layout.pp = 2, layout.global_batch = 4; });
@@ -253,7 +254,9 @@ TEST(Ensemble, EachKindMovesWhatDependsOnItAlone) {
       {"memory_ops.shares.layernorm.range", one, {}},
       {"attention.time_factor.range", flash, one},
       {"attention.time_factor.range", flash_2, flash_1},
+      {"attention.kernel_time_factors.flash-attention-triton.range", triton, flash_1},
       {"attention.held_back", flash, one},
+      {"slowest_gpu.range", one, {}},
       {"nvlink.time_factor.range", tensor, one},
       {"nvlink.other_machines", tensor, one},
       {"nvlink.sm_share.range", tensor, one},

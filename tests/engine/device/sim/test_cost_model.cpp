@@ -193,6 +193,25 @@ TEST_F(TinyModel, FlashAttentionRatesGrowWithLengthAndHead) {
   EXPECT_EQ(compute(flash), expected(2.5 * 9 * work, 24));
 }
 
+TEST_F(TinyModel, TheSlowestGpuSlowsWhatClocksLimitAndAKernelsFactorThatKernelAlone) {
+  OpShape flash = shape_of(OpKind::flash_attention, {1024, 5, 2, 64, 0, 1});
+  flash.causal = true;
+  const OpShape product = shape_of(OpKind::gemm, {1000, 1000, 900, 1}), sum = shape_of(OpKind::add, {1'000'000});
+  const Picoseconds attention = compute(flash), floor = 1'000'000, streamed = compute(sum);
+  profile_.slowest_gpu_factor = 1.25;
+  EXPECT_EQ(compute(product), 50'000'000);  // 40 us
+  EXPECT_NEAR(static_cast<double>(compute(flash) - floor), 1.25 * static_cast<double>(attention - floor), 1);
+  EXPECT_EQ(compute(sum), streamed);
+  profile_.slowest_gpu_factor = 1;
+  profile_.attention_time_factor = 3;  // of the usual kernel
+  profile_.other_attention = {{"flash-attention-1", profile_.attention}, {"flash-attention-triton", profile_.attention}};
+  profile_.kernel_time_factor["flash-attention-triton"] = 1.5;
+  flash.attention = FusedAttention::flash_1;
+  EXPECT_EQ(compute(flash), attention);
+  flash.attention = FusedAttention::triton;
+  EXPECT_NEAR(static_cast<double>(compute(flash) - floor), 1.5 * static_cast<double>(attention - floor), 1);
+}
+
 TEST_F(TinyModel, FewBlocksOfQueriesLeaveSmsIdle) {
   OpShape small = shape_of(OpKind::flash_attention, {512, 1, 1, 64, 0, 1});  // four blocks on ten SMs
   small.causal = true;
