@@ -395,6 +395,9 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     out.held_memory = rule->held_memory;
     const StackShelf::Entry& stack = stacks.get(rule->stack);
     out.config.stack = stack.stack;
+    std::vector<Setting> scripts;
+    for (const auto& [key, value] : rule->defaults) scripts.push_back({key, value});
+    apply_to_stack(scripts, out.config.stack);
     mapper.kernels();
     apply_to_stack(settings, out.config.stack);
     std::string note;

@@ -47,6 +47,14 @@ class MapRow : public ::testing::Test {
   Json row_;
 };
 
+/// What a source's scripts turn on beside their software's defaults; what a setting says comes after.
+TEST_F(MapRow, ARulesDefaultsMayChangeTheStack) {
+  EXPECT_FALSE(map().config.stack.fused_cross_entropy);  // megatron-2022
+  rules_.rules.front().defaults.emplace_back("stack.fused_cross_entropy", true);
+  EXPECT_TRUE(map().config.stack.fused_cross_entropy);
+  EXPECT_FALSE(map({{"stack.fused_cross_entropy", false}}).config.stack.fused_cross_entropy);
+}
+
 TEST_F(MapRow, TakesWhatIsStatedAndListsWhatIsNot) {
   const MappedRow mapped = map();
   ASSERT_TRUE(mapped.mapped) << mapped.reason;
