@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "engine/core/fnv1a.h"
 
 namespace benchsuite {
 
@@ -14,7 +15,7 @@ namespace {
 
 /// FNV-1a over 64-bit words, byte by byte.
 void mix(std::uint64_t& hash, std::uint64_t word) {
-  for (int byte = 0; byte < 8; ++byte, word >>= 8) hash = (hash ^ (word & 0xFF)) * 0x100000001B3u;
+  for (int byte = 0; byte < 8; ++byte, word >>= 8) hash = (hash ^ (word & 0xFF)) * kFnv1aPrime;
 }
 
 void put(Communicator::Bytes& out, std::uint64_t word) {
@@ -45,7 +46,7 @@ class Words {
 
 std::vector<GroupDigest> digests_of(const Program& program) {
   std::vector<GroupDigest> digests;
-  for (const Group& group : program.groups) digests.push_back({group, 0, 0xCBF29CE484222325u});
+  for (const Group& group : program.groups) digests.push_back({group, 0, kFnv1aStart});
   for (const Op& op : program.ops) {
     if (!is_communication(op.kind)) continue;
     CHECK(op.group < digests.size()) << "a communication op without a group";

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "engine/core/fnv1a.h"
 
 namespace benchsuite {
 
@@ -26,16 +27,6 @@ namespace {
 constexpr int kManifestVersion = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLatest = "latest";
-constexpr std::uint64_t kHashStart = 0xCBF29CE484222325u;
-
-std::uint64_t hash_more(std::uint64_t hash, std::span<const std::byte> bytes) {
-  for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001B3u;
-  return hash;
-}
-
-std::uint64_t hash_of(std::string_view text) {
-  return hash_more(kHashStart, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-}
 
 [[noreturn]] void refuse_write(const std::string& path, int error) {
   throw Error(Error::Kind::io, fmt::format("{}: the checkpoint can't be written: {}; earlier checkpoints are untouched; free "
@@ -181,7 +172,7 @@ void CheckpointSave::commit(const CheckpointManifest& manifest, std::int64_t kee
                {"step", manifest.step},
                {"identity", manifest.identity},
                {"files", files}};
-  json["checksum"] = hex(hash_of(json.dump()));
+  json["checksum"] = hex(fnv1a64(json.dump()));
   write_text(temporary + "/" + kManifest, json.dump(2) + "\n");
   sync_folder(temporary);
   // A whole checkpoint of this step that `latest` never came to name: this one takes its place.
@@ -204,10 +195,10 @@ std::string checkpoint_part(const std::string& dir, std::int64_t step, int rank)
 }
 
 CheckpointFile write_checkpoint_part(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  CheckpointFile file{fs::path(path).filename().string(), 0, kHashStart};
+  CheckpointFile file{fs::path(path).filename().string(), 0, kFnv1aStart};
   for (const auto part : parts) {
     file.bytes += part.size();
-    file.checksum = hash_more(file.checksum, part);
+    file.checksum = fnv1a64(part, file.checksum);
   }
   write_synced(path, parts);
   return file;
@@ -231,7 +222,7 @@ void read_checkpoint_part(const std::string& folder, const CheckpointFile& file,
   stream.seekg(0);
   stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
   if (!stream) refuse_read(path, "can't be read");
-  if (const std::uint64_t hash = hash_more(kHashStart, bytes); hash != file.checksum) {
+  if (const std::uint64_t hash = fnv1a64(bytes); hash != file.checksum) {
     refuse_read(path, fmt::format("is corrupt: checksum {} instead of {}", hex(hash), hex(file.checksum)));
   }
   std::size_t at = 0;
@@ -268,7 +259,7 @@ CheckpointManifest read_manifest(const std::string& folder) {
   try {
     const std::uint64_t claimed = from_hex(json.at("checksum"));
     json.erase("checksum");
-    if (hash_of(json.dump()) != claimed) refuse_read(path, "is corrupt: its checksum is wrong");
+    if (fnv1a64(json.dump()) != claimed) refuse_read(path, "is corrupt: its checksum is wrong");
     if (json.at("version") != kManifestVersion) {
       refuse_read(path, fmt::format("has version {}, and this build reads {}", json.at("version").dump(), kManifestVersion));
     }

@@ -6,18 +6,12 @@
 #include <vector>
 
 #include "engine/core/bf16.h"
+#include "engine/core/fnv1a.h"
 #include "engine/core/rng.h"
 
 namespace benchsuite {
 
 namespace {
-
-/// FNV-1a: a parameter's random stream belongs to its name.
-std::uint64_t hash_of(std::string_view name) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3u;
-  return hash;
-}
 
 struct Start {
   std::uint64_t seed;
@@ -39,7 +33,7 @@ float initial_value(std::uint64_t seed, const Parameter& parameter, std::int64_t
     case Parameter::Initial::normal:
     case Parameter::Initial::scaled_normal: break;
   }
-  const std::uint64_t stream = hash_of(parameter.name);
+  const std::uint64_t stream = fnv1a64(parameter.name);  // a random stream belongs to its parameter's name
   const auto words = philox(seed, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)});
   // Box-Muller; 1 - u is in (0, 1].

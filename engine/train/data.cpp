@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "engine/core/error.h"
+#include "engine/core/fnv1a.h"
 #include "engine/core/rng.h"
 #include "engine/train/tokenizer.h"
 
@@ -63,9 +64,7 @@ TextData TextData::read(const DataConfig& config, std::int64_t seq, std::int64_t
 }
 
 std::uint64_t TextData::checksum() const {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (const std::uint8_t byte : tokens_) hash = (hash ^ byte) * 0x100000001B3u;
-  return hash;
+  return fnv1a64(std::as_bytes(std::span(tokens_)));
 }
 
 std::int64_t TextData::window_of(std::int64_t sample) const {

@@ -12,6 +12,7 @@
 #include "engine/comm/agreement.h"
 #include "engine/comm/threads/thread_world.h"
 #include "engine/core/error.h"
+#include "engine/core/fnv1a.h"
 #include "engine/parallel/rank_grid.h"
 #include "engine/device/cpu/cpu_rank.h"
 #include "engine/train/cpu_host.h"
@@ -21,12 +22,6 @@ namespace benchsuite {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3u;
-  return hash;
-}
 
 template <class T>
 Communicator::Bytes to_bytes(const T& value) {
@@ -69,7 +64,7 @@ std::uint64_t plan_of(const Program& program) {
     if (!is_state(buffer)) continue;
     text += fmt::format("{} {} {} {};", name_of(buffer.purpose), program.terms[buffer.term], name_of(buffer.dtype), buffer.bytes);
   }
-  return hash_of(text);
+  return fnv1a64(text);
 }
 
 /// What `body` does; of an error it says which rank had it while doing what.
@@ -151,7 +146,7 @@ void TrainingRun::judge_folders() {
 
 void TrainingRun::start(Rank& self) {
   const int rank = self.device->rank();
-  agree_on_collectives(self.world, self.recorded.program, hash_of(identity_.dump()));
+  agree_on_collectives(self.world, self.recorded.program, fnv1a64(identity_.dump()));
   if (resume_folder_.empty()) {
     initialise_parameters(*self.device, self.recorded.bindings, plan_.config.model.layers, plan_.seed);
   } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/core/fnv1a.h"
 #include "engine/core/rng.h"
 #include "engine/device/eager_kernels.h"
 #include "engine/device/sim/cost_model.h"
@@ -74,8 +75,7 @@ std::vector<RangedConstant> ranged_constants(const HardwareProfile& hardware) {
 }
 
 double uniform_by(std::uint64_t seed, int draw, const std::string& name) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  const std::uint64_t hash = fnv1a64(name);
   const auto words = philox(seed, {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32),
                                    static_cast<std::uint32_t>(draw), 0});
   return static_cast<double>(uniform_from(words[0]));

@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "engine/core/fnv1a.h"
 #include "suite/calibrate/fragment.h"
 #include "suite/calibrate/measurement_file.h"
 #include "suite/calibrate/verb_calibrate.h"
 #include "suite/cases/data_root.h"
-#include "suite/cases/stable_hash.h"
 #include "suite/environment/version.h"
 #include "suite/report/format.h"
 #include "suite/report/text_table.h"

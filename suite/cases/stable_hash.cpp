@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/fnv1a.h"
+
 namespace benchsuite {
 
 std::string stable_hash(const Json& json) {

@@ -236,6 +236,24 @@ std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
   return text + "; " + help;
 }
 
+/// "help VERB" is another word for "VERB --help".
+std::vector<std::string> with_help_as_a_flag(const CLI::App& app, std::vector<std::string> argv) {
+  if (argv.empty() || argv.front() != "help") return argv;
+  argv.erase(argv.begin());
+  const CLI::App* at = &app;
+  for (const std::string& word : argv) {
+    const auto named = at->get_subcommands([&](const CLI::App* verb) { return verb->get_name() == word; });
+    if (named.empty()) {
+      const std::string guess = did_you_mean(word, names_of(*at));
+      throw Error({Violation{"command line", "help", word, "not a verb",
+                             guess.empty() ? "see benchsuite --help" : "did you mean \"" + guess + "\"?"}});
+    }
+    at = named.front();
+  }
+  argv.push_back("--help");
+  return argv;
+}
+
 int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::string>& argv,
              const SimulateFunction& simulate, const TrainingDevice& cuda, const std::atomic<int>& signal) {
   if (app.got_subcommand("list")) return verb_list(requests.list);
@@ -292,7 +310,9 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
   CLI::App app{"Acceptance suite for clusters that train large language models", "benchsuite"};
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text);
-  app.footer("Example:\n  benchsuite run --case sp_recompute_13b\nEach verb has its own --help.");
+  app.footer(
+      "Example:\n  benchsuite run --case sp_recompute_13b\n"
+      "Each verb has its own --help; benchsuite help VERB shows the same.");
   Requests requests;
   define_list(app, requests);
   define_show(app, requests);
@@ -307,8 +327,9 @@ int run_cli(const std::vector<std::string>& argv, const SimulateFunction& simula
 
   try {
     try {
-      std::vector<std::string> reversed(argv.rbegin(), argv.rend());
-      app.parse(std::move(reversed));
+      std::vector<std::string> words = with_help_as_a_flag(app, argv);
+      std::reverse(words.begin(), words.end());
+      app.parse(std::move(words));
     } catch (const CLI::Success& request) {  // --help and --version
       return app.exit(request) == 0 ? kExitPass : kExitUsage;
     } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
 #include "engine/device/sim/model_error.h"
 
+#include "engine/core/fnv1a.h"
 #include "engine/core/rng.h"
 
 namespace benchsuite {
@@ -13,9 +14,9 @@ ModelError of_size(const ModelError& error) { return {error.size_median, error.s
 
 double drawn_factor(const ModelError& error, const ErrorDraw& draw, std::initializer_list<std::int64_t> key) {
   if (error.p90 <= 0) return 1;
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a, by words
+  std::uint64_t hash = kFnv1aStart;  // by words, so that high bits must be brought down
   for (const std::int64_t part : key) {
-    hash = (hash ^ static_cast<std::uint64_t>(part)) * 1099511628211u;
+    hash = (hash ^ static_cast<std::uint64_t>(part)) * kFnv1aPrime;
     hash ^= hash >> 32;
   }
   const auto words = philox(draw.seed, {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32),

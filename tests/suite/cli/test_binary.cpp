@@ -301,7 +301,12 @@ TEST_F(Binary, HelpHasAnExamplePerVerb) {
     const Finished help = call({verb, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("Example"), HasSubstr(std::string("benchsuite ") + verb)));
+    EXPECT_EQ(call({"help", verb}).out, help.out);
   }
+  EXPECT_EQ(call({"help"}).out, call({"--help"}).out);
+  const Finished mistyped = call({"help", "lits"});
+  EXPECT_EQ(mistyped.exit_code, 2);
+  EXPECT_THAT(mistyped.err, HasSubstr("help = lits: not a verb; did you mean \"list\"?"));
   EXPECT_THAT(call({"--version"}).out,
               AllOf(HasSubstr("benchsuite 0."), HasSubstr("schemas: case 1, expected 1, result 1")));
 }
