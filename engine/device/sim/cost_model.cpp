@@ -228,10 +228,10 @@ CostModel::Bound CostModel::gemm_bound(const OpShape& shape, GemmRate rate) cons
   const double bandwidth = gemm.memory_share * hardware_.memory_bandwidth;
   const double written = static_cast<double>(size_of(shape.out_dtype)) * (shape.accumulate ? 2 : 1);
   const double traffic = bytes_of(shape) / bandwidth;
-  math += gemm.accumulate_exposed * std::max(0.0, written - 2) * products / bandwidth;
   if (const double first = gemm.surface_k.empty() ? 0 : std::exp2(gemm.surface_k.front()); k < first) {
-    math += gemm.short_products * (1 - k / first) * 2 * products / bandwidth;
+    math = std::min(math + gemm.short_products * 2 * products / bandwidth, math * first / k);
   }
+  math += gemm.accumulate_exposed * std::max(0.0, written - 2) * products / bandwidth;
   return {std::max(gemm.floor_s, std::max(math, traffic) / alignment_rate(gemm, shape)), traffic > math};
 }
 

@@ -39,8 +39,8 @@ struct AlignmentRates {
 };
 
 /// Time of a matrix product of batch x [m, n, k]:
-///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k)); under the surface's first k, a straight line
-///             in k from there to short_products times the writing of the outputs
+///   math    = 2 outputs (k + k_ramp) / (peak efficiency) * exp(surface(waves, k)); under the surface's first k, its rate
+///             there, and short_products times the writing of the outputs on top; no longer than a product of that first k
 ///   outputs = (m n batch)^(1 - wave_share) * (m n batch rounded up to whole waves of the best tile)^wave_share, and
 ///             never under a quarter of a wave: fewer SMs at work do not make the work faster
 ///   time    = max(floor, max(math, bytes / (memory bandwidth memory_share)) / alignment rate).
@@ -57,7 +57,7 @@ struct GemmModel {
   std::vector<double> surface_waves;  ///< log2 of m n batch / (128 x 128 x SMs)
   std::vector<double> surface_k;      ///< log2 of k
   std::vector<double> surface;        ///< slowdown (natural log) by k, then waves; empty: none
-  double short_products = 0;          ///< what writing the outputs takes at k = 0 over the bandwidth's time; 0: hidden
+  double short_products = 0;          ///< what writing the outputs takes on top over the bandwidth's time; 0: hidden
   std::map<DType, AlignmentRates> alignment;  ///< by input type; all alike where there is none
   Curve long_kernel;                  ///< slowdown (natural log) by log10 of the burst seconds
   double accumulate_exposed = 0;      ///< share of the extra traffic of an fp32 accumulation that the kernel does not hide

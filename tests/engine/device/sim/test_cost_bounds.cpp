@@ -110,6 +110,8 @@ TEST(CostBounds, UnfusedAttentionTakesWhatItTookOthers) {
   // Scores have few terms; head sizes that are no multiples of 8 unaligned rows.
   EXPECT_NEAR(over_measured(OpKind::attention_scores, 128, 91.589), 1, 0.1);
   EXPECT_NEAR(over_measured(OpKind::attention_scores, 192, 114.075), 1, 0.1);
+  EXPECT_NEAR(over_measured(OpKind::attention_scores, 256, 128.216), 1, 0.1);
+  EXPECT_NEAR(over_measured(OpKind::attention_scores, 320, 141.041), 1, 0.1);
   EXPECT_NEAR(over_measured(OpKind::attention_scores, 150, 77.971), 1, 0.2);
   EXPECT_NEAR(over_measured(OpKind::attention_context, 128, 134.750), 1, 0.1);
   EXPECT_NEAR(over_measured(OpKind::attention_context, 150, 93.695), 1, 0.25);
