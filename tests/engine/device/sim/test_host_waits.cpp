@@ -83,6 +83,20 @@ TEST(HostWaits, WhatWasLaunchedBeforeRunsOn) {
   expect_span(result.timelines[0].spans[next], 140, 140, 145);
 }
 
+// The wait comes behind what its own stream still has to do.
+TEST(HostWaits, AWaitBehindARunningOpOfItsStreamHoldsOtherStreamsBack) {
+  const Group self{GroupKind::tensor, {0}}, other{GroupKind::data, {0}};
+  std::vector<Builder> ranks{Builder(0)};
+  const OpId before = ranks[0].transfer(OpKind::all_reduce, StreamKind::data, other, {200});  // 10 .. 210
+  const OpId waited = ranks[0].transfer(OpKind::all_reduce, StreamKind::data, other, {5});
+  const OpId ready = ranks[0].transfer(OpKind::all_gather, StreamKind::tensor, self, {7});
+  ranks[0].program.ops[waited].host_waits = true;
+  const auto result = toy::run_whole(ranks, toy::costs({}, {.per_op = 10}));
+  expect_span(result.timelines[0].spans[before], 10, 10, 210);
+  expect_span(result.timelines[0].spans[waited], 220, 220, 225);
+  expect_span(result.timelines[0].spans[ready], 230, 230, 237);
+}
+
 // Before a collective as before compute: a tensor that came in pieces is joined when they are there.
 TEST(HostWaits, BeforeACollective) {
   const Group self{GroupKind::tensor, {0}}, other{GroupKind::data, {0}};
