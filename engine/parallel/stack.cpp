@@ -174,7 +174,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   reader.optional("memory_source", stack.memory_source);
   reader.optional("context_bytes", stack.context_bytes);
   reader.optional("communicator_bytes", stack.communicator_bytes);
-  reader.optional("tensor_communicator_bytes", stack.tensor_communicator_bytes);
+  reader.optional("node_communicator_bytes", stack.node_communicator_bytes);
   reader.optional("workspace_bytes", stack.workspace_bytes);
   reader.optional("segment_bytes", stack.segment_bytes);
   reader.optional("caching_allocator", stack.caching_allocator);
@@ -186,7 +186,7 @@ Stack read_stack(const Json& json, const std::string& file, const std::string& p
   }
   const std::pair<const char*, std::int64_t> sizes[] = {{"context_bytes", stack.context_bytes},
                                                         {"communicator_bytes", stack.communicator_bytes},
-                                                        {"tensor_communicator_bytes", stack.tensor_communicator_bytes},
+                                                        {"node_communicator_bytes", stack.node_communicator_bytes},
                                                         {"workspace_bytes", stack.workspace_bytes},
                                                         {"segment_bytes", stack.segment_bytes}};
   for (const auto& [key, bytes] : sizes) {
@@ -246,7 +246,7 @@ Json to_json(const Stack& stack) {
   json["memory_source"] = stack.memory_source;
   json["context_bytes"] = stack.context_bytes;
   json["communicator_bytes"] = stack.communicator_bytes;
-  json["tensor_communicator_bytes"] = stack.tensor_communicator_bytes;
+  json["node_communicator_bytes"] = stack.node_communicator_bytes;
   json["workspace_bytes"] = stack.workspace_bytes;
   json["segment_bytes"] = stack.segment_bytes;
   json["caching_allocator"] = stack.caching_allocator;

@@ -108,7 +108,7 @@ struct Stack {
   std::string memory_source;
   std::int64_t context_bytes = 0;       ///< CUDA context and loaded kernels
   std::int64_t communicator_bytes = 0;  ///< NCCL buffers, per communicator
-  std::int64_t tensor_communicator_bytes = 0;  ///< more of the tensor group's, which stays inside a node and opens many channels
+  std::int64_t node_communicator_bytes = 0;  ///< more of each group's that reduces among GPUs of a node, over many channels
   std::int64_t workspace_bytes = 0;     ///< GEMM workspace of the compute stream
   std::int64_t segment_bytes = 0;       ///< the allocator takes memory from the device in multiples of this
   bool caching_allocator = false;       ///< PyTorch's, segment by segment (engine/program/caching_allocator.h); else one range a purpose

@@ -56,14 +56,15 @@ struct Stages {
   bool fit = true;                           ///< all of them
 };
 
-Stages record_stages(const TrainConfig& config, std::int64_t memory_bytes) {
+Stages record_stages(const TrainConfig& config, const HardwareProfile& hardware) {
   const RankGrid grid(config.layout);
   Stages stages;
   std::vector<int> ranks;
   for (int stage = 0; stage < config.layout.pp; ++stage) ranks.push_back(grid.rank_at({.dp = 0, .pp = stage}));
   stages.programs = record_programs(
       config, ranks, 1, RecordedDetail::without_operands, {}, [&](std::size_t stage, Program& program) {
-        const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), program, memory_bytes);
+        const MeasuredMemory measured = measure_memory(config, static_cast<std::int64_t>(stage), program, hardware.memory_bytes,
+                                                       hardware.gpus_per_node);
         stages.fit = stages.fit && measured.fits;
         stages.peak = std::max(stages.peak, measured.stage.peak_bytes);
         stages.reserved = std::max(stages.reserved, measured.reserved_bytes);
@@ -205,12 +206,12 @@ StepEstimator::StepEstimator(const TrainConfig& config, const SteadyStateOptions
     : config_(config), options_(options) {}
 StepEstimator::~StepEstimator() = default;
 
-const StepEstimator::Recorded& StepEstimator::recorded(std::int64_t micro_batches, std::int64_t memory_bytes) {
-  std::unique_ptr<const Recorded>& known = recorded_[{micro_batches, memory_bytes}];
+const StepEstimator::Recorded& StepEstimator::recorded(std::int64_t micro_batches, const HardwareProfile& hardware) {
+  std::unique_ptr<const Recorded>& known = recorded_[{micro_batches, hardware.memory_bytes, hardware.gpus_per_node}];
   if (known) return *known;
   TrainConfig config = config_;
   set_micro_batches(config.layout, micro_batches);
-  Stages stages = record_stages(config, memory_bytes);
+  Stages stages = record_stages(config, hardware);
   known = std::make_unique<const Recorded>(std::move(config), std::move(stages));
   return *known;
 }
@@ -227,7 +228,7 @@ StepEstimate StepEstimator::on(const HardwareProfile& hardware) {
   if (options.memory_only) counts = {counts.back()};  // past the schedule's depth memory doesn't grow with m
   std::vector<Sample> samples;
   for (const std::int64_t m : counts) {
-    const Recorded& sampled = recorded(m, hardware.memory_bytes);
+    const Recorded& sampled = recorded(m, hardware);
     samples.push_back(take(sampled.config, sampled.stages, hardware, options));
   }
   const Sample whole = samples.size() == 1
@@ -259,7 +260,7 @@ LayerTime estimate_layer(TrainConfig config, const HardwareProfile& hardware) {
   config.layout.layer_split = {};
   const auto passes = [&](std::int64_t depth) {
     const TrainConfig small = reduced(config, depth, 1);
-    const Stages recorded = record_stages(small, hardware.memory_bytes);
+    const Stages recorded = record_stages(small, hardware);
     const Placement placement = place(small.layout, hardware.gpus_per_node);
     const CostModel costs(hardware, placement, host_of(small.stack, hardware));
     const ReplayResult replayed = replay(recorded.world, costs);

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -59,11 +60,12 @@ class StepEstimator {
 
  private:
   struct Recorded;
-  const Recorded& recorded(std::int64_t micro_batches, std::int64_t memory_bytes);
+  const Recorded& recorded(std::int64_t micro_batches, const HardwareProfile& hardware);
 
   const TrainConfig& config_;
   SteadyStateOptions options_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<const Recorded>> recorded_;  ///< by micro-batches and memory
+  /// By micro-batches, memory and GPUs of a node.
+  std::map<std::tuple<std::int64_t, std::int64_t, int>, std::unique_ptr<const Recorded>> recorded_;
 };
 
 /// The same on one.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <tuple>
+#include <vector>
 
 #include "engine/model/formulas.h"
+#include "engine/parallel/rank_grid.h"
 #include "engine/program/memory_summary.h"
 #include "engine/train/reserved_memory.h"
 #include "suite/measure/memory_terms.h"
@@ -45,26 +48,41 @@ std::vector<StageMemory::Term> terms_of(const Program& program, const MemoryLett
   return terms;
 }
 
+/// Communicators that reduce among GPUs of a node: of the tensor and the data group and of all ranks, where these differ.
+std::size_t node_communicators(const Program& program, const Placement& placement) {
+  std::set<std::vector<int>> found;
+  for (const Group& group : program.groups) {
+    if (group.kind != GroupKind::tensor && group.kind != GroupKind::data && group.kind != GroupKind::world) continue;
+    std::set<int> nodes;
+    for (const int rank : group.ranks) nodes.insert(placement.node[static_cast<std::size_t>(rank)]);
+    if (nodes.size() < group.ranks.size()) found.insert(group.ranks);
+  }
+  return found.size();
+}
+
 /// What the stack adds outside the Program.
-std::vector<StageMemory::Term> outside_terms(const TrainConfig& config, const Program& program) {
+std::vector<StageMemory::Term> outside_terms(const TrainConfig& config, const Program& program, int gpus_per_node) {
   // Each arena in use is rounded up to whole segments of the allocator: at most one segment each.
   std::int64_t arenas = 0;
   for (const std::uint64_t bytes : program.arena_bytes) arenas += bytes > 0 ? 1 : 0;
+  const std::size_t inside =
+      config.stack.node_communicator_bytes > 0 ? node_communicators(program, place(config.layout, gpus_per_node)) : 0;
   const auto bytes = [](std::int64_t each, std::size_t count) {
     return static_cast<double>(each) * static_cast<double>(count);
   };
   return {{"context", bytes(config.stack.context_bytes, 1), "context_bytes of the stack", "overhead"},
           {"communicators", bytes(config.stack.communicator_bytes, program.groups.size()),
            fmt::format("{} x communicator_bytes of the stack", program.groups.size()), "overhead"},
-          {"tensor communicator", bytes(config.layout.tp > 1 ? config.stack.tensor_communicator_bytes : 0, 1),
-           "tensor_communicator_bytes of the stack", "overhead"},
+          {"node communicators", bytes(config.stack.node_communicator_bytes, inside),
+           fmt::format("{} x node_communicator_bytes of the stack", inside), "overhead"},
           {"allocator segments", bytes(config.stack.segment_bytes, static_cast<std::size_t>(arenas)),
            fmt::format("{} x segment_bytes of the stack", arenas), "overhead"}};
 }
 
 }  // namespace
 
-MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity) {
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity,
+                              int gpus_per_node) {
   const MemorySummary summary = summarise_memory(program);
   const MemoryLetters letters(config, stage);
   StageMemory memory;
@@ -76,7 +94,7 @@ MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, con
                             "workspace_bytes of the stack", std::string(name_of(Purpose::workspace))});
   }
   double outside = 0;
-  for (StageMemory::Term& term : outside_terms(config, program)) {
+  for (StageMemory::Term& term : outside_terms(config, program, gpus_per_node)) {
     outside += term.bytes;
     if (term.bytes > 0) memory.terms.push_back(std::move(term));
   }

@@ -15,6 +15,7 @@ struct MeasuredMemory {
 };
 
 /// Memory of the rank that recorded `program`, a rank of pipeline stage `stage`, on a device of `capacity` bytes.
-MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity);
+MeasuredMemory measure_memory(const TrainConfig& config, std::int64_t stage, const Program& program, std::int64_t capacity,
+                              int gpus_per_node);
 
 }  // namespace benchsuite

@@ -43,7 +43,7 @@ int threads_for(const TrainConfig& config, std::size_t roles) {
   return passes < kManyLayerPasses ? 1 : static_cast<int>(std::thread::hardware_concurrency());
 }
 
-RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, std::int64_t memory_bytes,
+RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ranks, const HardwareProfile& hardware,
                            const SimulateOptions& options) {
   const Faults faults{.drop_recomputed_collectives = options.injection.drop_recomputed_collectives};
   const RankGrid grid(config.layout);
@@ -56,7 +56,8 @@ RecordedWorld record_ranks(const TrainConfig& config, const std::vector<int>& ra
       [&](std::size_t, Program& program) {
         const Coordinates at = grid.coordinates(program.rank);
         if (shows_stage(at)) {
-          recorded.memory[static_cast<std::size_t>(at.pp)] = measure_memory(config, at.pp, program, memory_bytes);
+          recorded.memory[static_cast<std::size_t>(at.pp)] =
+              measure_memory(config, at.pp, program, hardware.memory_bytes, hardware.gpus_per_node);
         }
         if (!options.verify) program.buffers = std::vector<Buffer>();  // a third of a Program, and nobody asks again
       });
@@ -70,7 +71,7 @@ constexpr std::int64_t kMostRoles = 64;
 /// One representative per pipeline stage where that gives every rank's timeline exactly, else every rank. Under ZeRO
 /// the slices that replicas own cut parameters at different places, so each replica is a role of its own while there
 /// are few; with many, the first stands for all, and the end of the step is off by microseconds.
-RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, std::int64_t memory_bytes,
+RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, const HardwareProfile& hardware,
                            const SimulateOptions& options) {
   const Layout& layout = config.layout;
   const RankGrid grid(layout);
@@ -83,7 +84,7 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, st
       representatives.push_back(grid.rank_at({.cp = replica % cp, .dp = replica / cp, .pp = stage}));
     }
   }
-  RecordedWorld collapsed = record_ranks(config, representatives, memory_bytes, options);
+  RecordedWorld collapsed = record_ranks(config, representatives, hardware, options);
   for (int rank = 0; rank < grid.world(); ++rank) {
     const Coordinates at = grid.coordinates(rank);
     collapsed.world.role_of_rank.push_back(at.pp * replicas + (each_replica ? at.dp * cp + at.cp : 0));
@@ -95,7 +96,7 @@ RecordedWorld record_world(const TrainConfig& config, const CostModel& costs, st
     collapsed.priced = std::move(*priced);
     return collapsed;
   }
-  RecordedWorld whole = record_ranks(config, all, memory_bytes, options);
+  RecordedWorld whole = record_ranks(config, all, hardware, options);
   whole.world = whole_world(whole.world.programs);
   whole.priced = price(whole.world, source_of(costs), threads_for(config, all.size()));
   return whole;
@@ -227,7 +228,7 @@ VariantResult simulate(const TrainConfig& config, const HardwareProfile& hardwar
   }
   const Placement placement = place(config.layout, hardware.gpus_per_node);
   const CostModel costs(hardware, placement, host_of(config.stack, hardware));
-  RecordedWorld recorded = record_world(config, costs, hardware.memory_bytes, options);
+  RecordedWorld recorded = record_world(config, costs, hardware, options);
   if (options.verify) {
     const std::vector<Finding> findings = verify(recorded.world.programs, recorded.world.role_of_rank);
     CHECK(findings.empty()) << "the verifier refuses the recorded step:\n" << to_string(findings);

@@ -31,14 +31,14 @@ double bytes_of(const StageMemory& stage, const std::string& purpose) {
 TEST(MemoryReport, TheStacksOverheadComesOnTopOfTheProgram) {
   TrainConfig config = two_stages();
   const Program program = record_step(config, 0).program;
-  const MeasuredMemory plain = measure_memory(config, 0, program, kCapacity);
+  const MeasuredMemory plain = measure_memory(config, 0, program, kCapacity, 8);
   EXPECT_EQ(bytes_of(plain.stage, "overhead"), 0);
 
   config.stack.context_bytes = 500'000'000;
   config.stack.communicator_bytes = 9'000'000;
   config.stack.segment_bytes = 2'000'000;
   config.stack.workspace_bytes = 32'000'000;
-  const MeasuredMemory full = measure_memory(config, 0, program, kCapacity);
+  const MeasuredMemory full = measure_memory(config, 0, program, kCapacity, 8);
   const auto arenas = std::count_if(program.arena_bytes.begin(), program.arena_bytes.end(),
                                     [](std::uint64_t bytes) { return bytes > 0; });
   ASSERT_GT(program.groups.size(), 1u);
@@ -61,18 +61,32 @@ TEST(MemoryReport, ACachingAllocatorSharesTheDeviceWithTheOverhead) {
   const Program program = record_step(config, 0).program;
   const std::uint64_t own = reserve_memory(program, config.stack, kCapacity).reserved_bytes;
   config.stack.context_bytes = 500'000'000;
-  config.stack.tensor_communicator_bytes = 80'000'000;
-  const auto all = static_cast<std::int64_t>(own) + 580'000'000;
-  const MeasuredMemory enough = measure_memory(config, 0, program, all);
+  config.stack.node_communicator_bytes = 80'000'000;  // of two tensor ranks, of two replicas and of all eight
+  const auto all = static_cast<std::int64_t>(own) + 740'000'000;
+  const MeasuredMemory enough = measure_memory(config, 0, program, all, 8);
   EXPECT_TRUE(enough.fits);
   EXPECT_EQ(enough.reserved_bytes, static_cast<double>(all));
   EXPECT_EQ(enough.stage.reserved_bytes, enough.reserved_bytes);
   EXPECT_GE(enough.reserved_bytes, enough.stage.peak_bytes);
-  EXPECT_FALSE(measure_memory(config, 0, program, 580'000'000).fits);
+  EXPECT_FALSE(measure_memory(config, 0, program, 740'000'000, 8).fits);
+}
+
+// Communicators inside nodes: a group of ranks that all sit on different nodes has none.
+TEST(MemoryReport, GroupsThatReduceInsideNodes) {
+  TrainConfig config = two_stages();
+  config.stack.node_communicator_bytes = 1000;
+  const auto overhead = [&](int gpus_per_node) {
+    const Program program = record_step(config, 0).program;
+    return bytes_of(measure_memory(config, 0, program, kCapacity, gpus_per_node).stage, "overhead");
+  };
+  EXPECT_EQ(overhead(8), 3000);
+  EXPECT_EQ(overhead(2), 2000) << "tensor ranks 0 and 1 and all eight; replicas 0 and 2 are on two nodes";
+  EXPECT_EQ(overhead(1), 0);
   config.layout.tp = 1;
   config.layout.dp = 4;
-  const Program alone = record_step(config, 0).program;
-  EXPECT_EQ(bytes_of(measure_memory(config, 0, alone, kCapacity).stage, "overhead"), 500e6) << "no tensor group";
+  EXPECT_EQ(overhead(8), 2000) << "one rank alone needs none";
+  config.layout.pp = 1;
+  EXPECT_EQ(overhead(8), 1000) << "the four replicas are all ranks";
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ TEST(Simulate, RecordedActivationsAreTheOnesOfThePaper) {
       layout.global_batch = row.micro_batch * std::max<std::int64_t>(row.pp * row.vpp, 2);
       layout.sequence_parallel = both;
       if (both) layout.recompute.granularity = RecomputeGranularity::selective;
-      const StageMemory memory = measure_memory(config, 0, record_step(config, 0).program, 1).stage;
+      const StageMemory memory = measure_memory(config, 0, record_step(config, 0).program, 1, 8).stage;
       double layers = 0;
       for (const StageMemory::Term& term : memory.saved_terms) {
         const bool outside = term.name.starts_with("embedding") || term.name.starts_with("final") ||
