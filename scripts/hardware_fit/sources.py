@@ -12,7 +12,7 @@ SOURCES = {
     "aic-launch": "ai-dynamo/aiconfigurator (Apache-2.0): smallest bf16 GEMM inside a CUDA graph, time of a call",
     "aic-eager": "ai-dynamo/aiconfigurator (Apache-2.0): custom all-reduce of 1,024 elements on 8 GPUs, called eagerly: 44.4 us "
                  "an op on A100 hosts, 23.8 us on H100 hosts (5.6 and 4.6 us in a CUDA graph)",
-    "eager-op": "PyTorch issue 41383: an operator on a tensor of one element with a gradient, 6.8 us of the host, beside "
+    "eager-op": "PyTorch issue 41383: an operator on a tensor of one element with a gradient, 6.8 us of the host, without one 5, beside "
                 "arXiv:2504.11750: launch of an empty kernel, {launch} us; LLMCompass ae/figure5: GELU of 1,024 elements "
                 "called eagerly on an A100 host, 48.2 us",
     "superbench": "microsoft/superbenchmark (MIT) test baseline: a kernel's launch, 5.96 us of event time and 10.26 us of wall time",
