@@ -13,7 +13,8 @@ constexpr std::size_t kOutputBuffers = 2;
 Head::Head(ModelContext& context, Parameter& gamma, Parameter* beta, Parameter& words, const Tensor& loss)
     : context_(context), words_(words), loss_(loss), norm_(context, gamma, beta), projection_(context, words, kTerms, false) {}
 
-/// Stack::framework_loss: the whole rows of logits on every tensor rank, cast, through log_softmax, its output kept; the 16-bit
+/// Stack::framework_loss: the whole rows of logits on every tensor rank, cast, through log_softmax, its output kept; the place of
+/// each row's largest is found for the accuracy (scaling, transformer/model/losses/cross_entropy.py); the 16-bit
 /// logits are the stage's output and stay in a pipeline buffer until the second next micro-batch's take it: the last stage has
 /// two, of which nothing empties one (scaling, core/nn/parallel_module/parallel_module.py, core/nn/pipeline_schedule/train.py).
 /// Takes over `logits`.
@@ -30,6 +31,9 @@ void Head::whole_loss(Tensor logits, State& state) {
   rec.at().site = Site::loss;
   state.softmax = fp32_logits(logits.shape);
   rec.record(rows_shape(OpKind::softmax, logits), {reads(wide), writes(state.softmax)});
+  const Tensor best = row_values();
+  rec.record(rows_shape(OpKind::ce_max, logits), {reads(wide), writes(best)});
+  rec.release(best);
   rec.release(wide);
   rec.mark_saved(state.softmax, index_of(Term::logits));
 }
@@ -54,6 +58,12 @@ Tensor Head::whole_loss_gradient(State& state) {
 
 Tensor Head::fp32_logits(const std::array<std::int64_t, 4>& shape) {
   return context_.rec.allocate(Purpose::activations, index_of(Term::logits), DType::fp32, shape);
+}
+
+/// A number for each token.
+Tensor Head::row_values() {
+  return context_.rec.allocate(Purpose::activations, index_of(Term::cross_entropy_rows), DType::fp32,
+                               {1, 1, 1, context_.s * context_.b});
 }
 
 OpShape Head::rows_shape(OpKind kind, const Tensor& logits) const {
@@ -137,7 +147,6 @@ void Head::forward(const Tensor& x, State& state) {
   rec.at().site = Site::head;
   Tensor logits = projection_.forward(normed);  // [s, b, V/t]
   if (context_.stack.framework_loss) return whole_loss(logits, state);
-  const std::int64_t tokens = context_.s * context_.b;
   if (context_.dtype != DType::fp32) {
     const Tensor wide = widened(logits);
     rec.release(logits);
@@ -145,9 +154,6 @@ void Head::forward(const Tensor& x, State& state) {
   }
 
   rec.at().site = Site::loss;
-  const auto row_values = [&] {
-    return rec.allocate(Purpose::activations, index_of(Term::cross_entropy_rows), DType::fp32, {1, 1, 1, tokens});
-  };
   const Tensor row_max = row_values();
   rec.record(rows_shape(OpKind::ce_max, logits), {reads(logits), writes(row_max)});
   all_reduce_tensor(context_, row_max, Reduction::max);
@@ -161,7 +167,7 @@ void Head::forward(const Tensor& x, State& state) {
   all_reduce_tensor(context_, predicted, Reduction::sum);
   all_reduce_tensor(context_, sum_exp, Reduction::sum);
   OpShape loss = rows_shape(OpKind::ce_loss, logits);
-  loss.scalars[0] = 1.0f / static_cast<float>(tokens * context_.layout.micro_batches());
+  loss.scalars[0] = 1.0f / static_cast<float>(context_.s * context_.b * context_.layout.micro_batches());
   rec.record(loss, {updates(logits), reads(predicted), reads(sum_exp), updates(loss_)});
   rec.release(predicted);
   rec.release(sum_exp);

@@ -33,6 +33,7 @@ class Head {
   Tensor widened(const Tensor& logits);
   Tensor narrowed(const Tensor& wide);
   Tensor fp32_logits(const std::array<std::int64_t, 4>& shape);
+  Tensor row_values();
   OpShape rows_shape(OpKind kind, const Tensor& logits) const;
 
   ModelContext& context_;

@@ -67,6 +67,24 @@ TEST(KeptOutputs, LogitsStayUntilTheSecondNextMicroBatchs) {
   }
 }
 
+// One pass more over the 32-bit rows of both sequences of 32 tokens: what the loss function counts as right.
+TEST(KeptOutputs, TheLargestLogitOfEachRowIsFoundForTheAccuracy) {
+  TrainConfig config = llama(1);
+  config.stack.framework_loss = true;
+  const Program program = record_step(config, 0).program;
+  int found = 0;
+  for (const Op& op : program.ops) {
+    const OpShape& shape = program.shapes[op.shape];
+    if (op.kind != OpKind::ce_max) continue;
+    EXPECT_EQ(op.site, Site::loss);
+    EXPECT_EQ(shape.dtype, DType::fp32);
+    EXPECT_EQ(shape.dims[0], 2 * 32);
+    EXPECT_EQ(shape.dims[1], 1024);
+    ++found;
+  }
+  EXPECT_EQ(found, kMicroBatches);
+}
+
 TEST(KeptOutputs, FullRecomputeOfTheHeadRunsItsNormAndItsProductAgain) {
   TrainConfig config = llama(1);
   config.layout.recompute.granularity = RecomputeGranularity::full;
