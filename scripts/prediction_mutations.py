@@ -59,6 +59,12 @@ ALLOCATOR_MUTATIONS = [
     ("the allocator has what the context takes", "suite/measure/memory_report.cpp",
      "static_cast<double>(capacity) - outside)", "static_cast<double>(capacity))",
      SUITE, "MemoryReport.*"),
+    ("groups of ranks on different nodes have a node's buffers", "suite/measure/memory_report.cpp",
+     "nodes.size() < group.ranks.size()", "nodes.size() <= group.ranks.size()",
+     SUITE, "MemoryReport.*"),
+    ("the accuracy beside the framework's loss costs nothing", "engine/model/head.cpp",
+     "  rec.record(rows_shape(OpKind::ce_max, logits), {reads(wide), writes(best)});\n", "",
+     TRAIN, "KeptOutputs.*"),
 ]
 
 HOST_MUTATIONS = [
