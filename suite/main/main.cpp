@@ -14,7 +14,9 @@
 
 /// Read by jemalloc where it is linked. A recorded step is hundreds of megabytes that are written once and read twice: the
 /// first touch of every 4 KiB page would be a fifth of what simulating it costs.
-extern "C" const char* malloc_conf = "thp:always";
+extern "C" {
+const char* malloc_conf = "thp:always";
+}
 
 namespace {
 
