@@ -85,7 +85,7 @@ double waiting_after(const RankPasses& passes, Picoseconds end) {
 
 std::vector<BubblePart> bubble_parts(const ScheduleShape& shape, const std::vector<RoleMetrics>& roles,
                                      const std::vector<std::int64_t>& stages_of, double idle_s) {
-  if (shape.pipeline == 1 && idle_s == 0) return {};
+  if (shape.pipeline == 1) return {};
   double travel = 0, sends = 0;
   Picoseconds end = 0;
   for (const RoleMetrics& role : roles) {

@@ -24,7 +24,7 @@
 namespace benchsuite {
 
 /// `stages` gives the pipeline stage of each role. The parts add up to `idle_s`, the mean waiting time of a rank, to a
-/// picosecond. Empty for one stage without waiting.
+/// picosecond. Empty for one stage: nothing in it waits for a pipeline.
 std::vector<BubblePart> bubble_parts(const ScheduleShape& shape, const std::vector<RoleMetrics>& roles,
                                      const std::vector<std::int64_t>& stages, double idle_s);
 

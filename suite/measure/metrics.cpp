@@ -68,9 +68,13 @@ Category compute_category(const Op& op) {
       return Category::recompute;
     case Phase::backward:
       return Category::backward;
-    default:
+    case Phase::gradient_sync:
+    case Phase::parameter_gather:  // what copies and casts around their collectives
+      return Category::data;
+    case Phase::optimizer:
       return Category::optimizer;
   }
+  return Category::optimizer;
 }
 
 constexpr std::size_t kFirstTransfer = static_cast<std::size_t>(OpKind::all_gather);

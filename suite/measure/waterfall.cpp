@@ -65,11 +65,10 @@ Waterfall waterfall_between(const std::string& id, const VariantResult& from, co
   add("other tensor communication", {Category::tensor}, "exposed tensor-parallel collectives of forward and backward");
   add("bubble", {Category::bubble}, "waiting for another stage or for other members of a group");
   add("other communication", {Category::pipeline, Category::data, Category::embedding, Category::global},
-      "exposed transfers between stages and replicas");
+      "exposed transfers between stages and replicas, copies around them included");
   waterfall.parts.push_back(
       {"rest", static_cast<double>(rest) * kSecondsPerPicosecond,
-       "forward, backward and optimizer kernels, copies around collectives included; beside communication kernels they are "
-       "slower"});
+       "forward, backward and optimizer compute, which change pace beside communication kernels"});
   return waterfall;
 }
 

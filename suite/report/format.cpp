@@ -196,7 +196,7 @@ const std::array<CategoryStyle, kCategories>& category_styles() {
       {Category::tensor, "tensor comm", "tensor-parallel collectives that compute waits for"},
       {Category::tensor_recompute, "recomputed comm", "tensor-parallel collectives run again by the recomputation"},
       {Category::pipeline, "pipeline comm", "transfer of activations and gradients between stages, not hidden"},
-      {Category::data, "data comm", "gradient reductions and parameter gathers, not hidden"},
+      {Category::data, "data comm", "gradient reductions and parameter gathers, copies around them included, not hidden"},
       {Category::embedding, "embedding comm", "all-reduce of the tied embedding's gradient, not hidden"},
       {Category::global, "global comm", "norm and loss over all ranks, not hidden"},
       {Category::bubble, "bubble", "waiting for another stage, or nothing to do"},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "suite/report/format.h"
 
 namespace benchsuite {
@@ -72,11 +74,14 @@ std::string variants(const CaseResult& result, std::string_view device) {
       "hardware and layout (recompute apart) that fits. Times by "
       "category are means over the ranks.\n";
 
-  std::string bubbles;
+  std::string bubbles, legend;
   for (const VariantResult& v : result.variants) {
     if (v.bubble_parts.empty()) continue;
+    const bool first = legend.empty();
     std::string parts;
     for (const BubblePart& part : v.bubble_parts) {
+      if (first) legend += "- " + part.name + ": " + markdown_escape(part.explanation) + "\n";
+      if (std::abs(part.seconds) < 1e-9) continue;  // rounding to picoseconds
       parts += (parts.empty() ? "" : " + ") + part.name + " " + format_seconds(part.seconds);
     }
     bubbles += row({markdown_escape(v.id), format_percent(v.bubble_share), format_percent(v.bubble_formula_step),
@@ -87,7 +92,7 @@ std::string variants(const CaseResult& result, std::string_view device) {
     text += "\n### Bubble: measured beside the formula, in both conventions\n\n" +
             header({"variant", "of the step", "(p - 1)/(v m + p - 1)", "of the passes", "(p - 1)/(v m)", "waiting",
                     "made of"}, 1) +
-            bubbles;
+            bubbles + "\nWhat the parts are, with the numbers of the first variant:\n\n" + legend;
   }
 
   if (!has_timeline(result)) return text + "\n";

@@ -17,7 +17,7 @@ std::string_view name_of(Status status);
 /// Why an instant of a rank is not idle, in priority order: an instant belongs to the first category that applies.
 enum class Category : std::uint8_t {
   forward, recompute, backward, optimizer,               ///< the compute stream is running an op of that phase
-  tensor, tensor_recompute, pipeline, data, embedding, global,  ///< exposed communication that is transferring
+  tensor, tensor_recompute, pipeline, data, embedding, global,  ///< exposed communication that is transferring; data: and the copies around it
   bubble                                                 ///< waiting for another stage, or nothing to do
 };
 inline constexpr int kCategories = 11;

@@ -113,9 +113,10 @@ TEST(Bubble, AStageIsTheMeanOfItsRanks) {
   EXPECT_NEAR(seconds(parts, "unequal stages"), 0, 1e-9);
 }
 
-TEST(Bubble, OneStageThatNeverWaitsHasNone) {
+TEST(Bubble, OneStageHasNone) {
   const ScheduleShape one{.kind = ScheduleKind::one_f_one_b, .pipeline = 1, .chunks = 1, .micro_batches = 2};
   EXPECT_TRUE(bubble_parts(one, {role(10, 20, 60)}, {0}, 0).empty());
+  EXPECT_TRUE(bubble_parts(one, {role(10, 20, 60)}, {0}, 5e-12).empty()) << "it may wait, but for no other stage";
 }
 
 }  // namespace
