@@ -46,9 +46,10 @@ void read_graph_scope(const Json& json, ObjectReader& reader, bool cuda_graphs, 
   };
   if (!cuda_graphs) return refuse("means nothing without CUDA graphs", "remove it or set cuda_graphs to true");
   if (json.is_string() && json.get_ref<const std::string&>() == "full_iteration") return;
-  if (!json.is_array() || json.empty()) return refuse("names no scope", kScopeRemedy);
+  const Json words = json.is_string() ? Json::array({json}) : json;  // one part may stand alone: "mlp"
+  if (!words.is_array() || words.empty()) return refuse("names no scope", kScopeRemedy);
   scope = {.full_iteration = false};
-  for (const Json& word : json) {
+  for (const Json& word : words) {
     const std::string name = word.is_string() ? word.get<std::string>() : word.dump();
     if (name == "attn") {
       scope.attention = true;

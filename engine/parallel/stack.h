@@ -122,7 +122,7 @@ HostWaits host_waits_of(const Stack& stack);
 /// Reads a stack object. Features that every software has or lacks must be stated; the two tensor- and pipeline-parallel
 /// ones of some versions only (overlaps_tensor_gemms, scatters_pipeline_activations), fused_gradient_accumulation,
 /// casts_added_gradients, gradients_of_autograd, recomputes_head, keeps_stage_outputs, overlaps_parameter_gather, sharded_parameters, cuda_graphs, bucket_elements, the bytes, what only some software lacks (fused_norm
-/// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration" or a list of "attn", "mlp",
+/// to fused_cross_entropy) or does (fused_attention to launch_blocking where not named here) have the defaults above. `cuda_graph_scope` is "full_iteration", "attn", "mlp" or a list of the latter,
 /// `host_waits_for` a list of "inputs", "exchanges", "pieces", "objects", "sequence_lengths".
 Stack read_stack(const Json& json, const std::string& file, const std::string& path, std::vector<Violation>& problems);
 

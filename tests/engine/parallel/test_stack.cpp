@@ -144,6 +144,12 @@ TEST(Stacks, GraphScopes) {
               ElementsAre(HasSubstr("\"moe_router\" is a part of models the engine does not have: its layers are dense; write "
                                     "\"full_iteration\", or a list of the layer parts captured: [\"attn\", \"mlp\"]"),
                           HasSubstr("\"head\" is not a part of a layer that can be captured")));
+  json["cuda_graph_scope"] = "moe_router";  // one part alone is a list of one
+  EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("\"moe_router\" is a part of models the engine does not have")));
+  json["cuda_graph_scope"] = "mlp";
+  const GraphScope mlp{.full_iteration = false, .mlp = true};
+  EXPECT_EQ(read_stack(json, "s.json", "", problems).cuda_graph_scope, mlp);
+  EXPECT_TRUE(problems.empty());
   json["cuda_graph_scope"] = Json::array();
   EXPECT_THAT(problems_of(json), ElementsAre(HasSubstr("cuda_graph_scope = []: names no scope")));
   json["cuda_graph_scope"] = {"mlp"};
