@@ -43,23 +43,6 @@ std::vector<std::string> row_files(const AccuracyOptions& options, const DataRoo
   return files;
 }
 
-/// Whether `text` holds `part`, or matches it where it has stars.
-bool selected(const std::string& text, const std::string& part) {
-  if (part.find('*') == std::string::npos) return text.find(part) != std::string::npos;
-  std::size_t at = 0, from = 0;
-  bool anchored = true;
-  while (from <= part.size()) {
-    const std::size_t star = std::min(part.find('*', from), part.size());
-    const std::string piece = part.substr(from, star - from);
-    const std::size_t found = text.find(piece, at);
-    if (found == std::string::npos || (anchored && found != 0)) return false;
-    at = found + piece.size();
-    anchored = false;
-    from = star + 1;
-  }
-  return part.ends_with('*') || text.ends_with(part.substr(part.rfind('*') + 1));
-}
-
 /// The share of the ensemble's draws in which a set's mean error is at most its target.
 void add_share_of_draws(const std::vector<RowResult>& rows, const std::vector<std::vector<double>>& draws, Score& score) {
   if (!score.target_mean_pct) return;
@@ -105,8 +88,8 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
   if (!options.source.empty()) {
     std::erase_if(rows, [&](const PublishedRow& row) {
       const SourceRule* rule = rules.rule_of(row);
-      return !selected(row.source, options.source) && !selected(row.id, options.source) &&
-             !(rule && selected(rule->set, options.source));
+      return !holds_text(row.source, options.source) && !holds_text(row.id, options.source) &&
+             !(rule && holds_text(rule->set, options.source));
     });
   }
   AccuracyReport report;

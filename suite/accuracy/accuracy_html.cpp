@@ -136,8 +136,10 @@ void rows_table(Page& page, const AccuracyReport& report) {
     }
     page.raw("</tbody></table></div></details>\n");
   }
+  const std::vector<UnmappedReason> reasons = unmapped_reasons(report);
+  if (reasons.empty()) return;
   page.raw("<h2>Rows that are not mapped</h2>\n<div class=scroll><table><thead><tr><th>rows<th class=l>reason<th class=l>one of them</tr></thead><tbody>\n");
-  for (const UnmappedReason& reason : unmapped_reasons(report)) {
+  for (const UnmappedReason& reason : reasons) {
     page.add("<tr><td>{}<td class=\"l wide\">{}<td class=l>{}</tr>\n", reason.rows, html_escape(reason.reason), html_escape(reason.example));
   }
   page.raw("</tbody></table></div>\n");

@@ -57,14 +57,12 @@ std::string ablation_markdown(const AccuracyReport& report) {
 
 }  // namespace
 
-std::string accuracy_markdown(const AccuracyReport& report) {
+std::string accuracy_markdown(const AccuracyReport& report, const std::string& command) {
   std::string text = fmt::format(
-      "# Predictions against published training steps\n\nMade by `benchsuite accuracy {}{}--markdown "
-      "reports/accuracy.md`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
+      "# Predictions against published training steps\n\nMade by `{}`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
       "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
       "{} *Half-width* stands beside what it may be. *Misses* names what a set with a target does not meet: {}.\n\n",
-      report.unstated_drawn ? fmt::format("--ensemble {} ", report.draws) : "", report.ablation.empty() ? "" : "--ablate ",
-      intervals_in_words(report), goals_in_words());
+      command, intervals_in_words(report), goals_in_words());
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
       "that meet it | memory right | misses |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -83,15 +81,17 @@ std::string accuracy_markdown(const AccuracyReport& report) {
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += "\n- **" + markdown_escape(score.name) + "**: " + score.relative_to + "\n";
   }
-  text += "\n## What is left\n\n";
+  std::string left;
   for (const Score& score : report.sets) {
     if (score.residual.empty() && score.interval_note.empty()) continue;
-    text += "- **" + markdown_escape(score.name) + "**: " + score.residual;
-    if (!score.interval_note.empty()) text += (score.residual.empty() ? "Intervals: " : " Intervals: ") + score.interval_note;
-    text += "\n";
+    left += "- **" + markdown_escape(score.name) + "**: " + score.residual;
+    if (!score.interval_note.empty()) left += (score.residual.empty() ? "Intervals: " : " Intervals: ") + score.interval_note;
+    left += "\n";
   }
-  text += "\n| rows not mapped | reason | one of them |\n|---|---|---|\n";
-  for (const UnmappedReason& reason : unmapped_reasons(report)) {
+  if (!left.empty()) text += "\n## What is left\n\n" + left;
+  const std::vector<UnmappedReason> reasons = unmapped_reasons(report);
+  if (!reasons.empty()) text += "\n| rows not mapped | reason | one of them |\n|---|---|---|\n";
+  for (const UnmappedReason& reason : reasons) {
     text += fmt::format("| {} | {} | {} |\n", reason.rows, markdown_escape(reason.reason), markdown_escape(reason.example));
   }
   return text + ablation_markdown(report);

@@ -19,8 +19,8 @@ std::string accuracy_text(const AccuracyReport& report, bool rows);
 /// One self-contained page.
 std::string accuracy_html(const AccuracyReport& report);
 
-/// The scores as Markdown tables, for reports/accuracy.md.
-std::string accuracy_markdown(const AccuracyReport& report);
+/// The scores as Markdown tables, for reports/accuracy.md. `command` is the command line that made them.
+std::string accuracy_markdown(const AccuracyReport& report, const std::string& command);
 
 /// How tables of scores write what may be missing: so many decimals, a share as whole percent, "–" for nothing.
 std::string score_number(const std::optional<double>& value, int decimals = 1);

@@ -113,10 +113,13 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
           "  equal model, sequence and GPUs; cover: published times inside their interval; width: median of half its width, of\n"
           "  twice the target; draws ok: share of the draws whose mean error meets the target; config: mean over configurations\n";
   TextTable misses({{"set", TextTable::left, 44}, {"misses of its goals", TextTable::left, 44}});
+  bool missed = false;
   for (const Score& score : report.sets) {
-    if (!score.missed_goals().empty()) misses.add({score.name, score_missed(score)});
+    if (score.missed_goals().empty()) continue;
+    missed = true;
+    misses.add({score.name, score_missed(score)});
   }
-  text += "\n" + misses.text(2, [](std::string_view header) { return std::string(header); });
+  if (missed) text += "\n" + misses.text(2, [](std::string_view header) { return std::string(header); });
   text += "\n  goals of a set with a target: " + goals_in_words() + "\n\n";
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += fmt::format("  {}: {}\n", score.name, score.relative_to);

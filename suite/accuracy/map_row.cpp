@@ -4,36 +4,13 @@
 
 #include <algorithm>
 
-#include "suite/accuracy/flop_convention.h"
+#include "suite/accuracy/row_fields.h"
 #include "suite/accuracy/row_kernels.h"
 #include "suite/cases/resolve.h"
 
 namespace benchsuite {
 
 namespace {
-
-/// Stops the mapping of a row.
-struct Unmapped {
-  std::string reason;
-};
-
-/// The most that a count of a row can be: a product of three doesn't overflow.
-constexpr std::int64_t kMostOfACount = std::int64_t{1} << 20;
-
-/// `found` as a count, 1 to kMostOfACount.
-std::int64_t count_of(const std::string& dotted, const Json& found) {
-  const Json holder = {{"value", found}};
-  const auto number = PublishedRow::integer(holder, "value");
-  if (!number || *number < 1 || *number > kMostOfACount) {
-    throw Unmapped{fmt::format("{} = {} is no whole number from 1 to {}", dotted, found.dump(), kMostOfACount)};
-  }
-  return *number;
-}
-
-std::optional<std::int64_t> count_in(const Json& object, const std::string& part, const char* key) {
-  if (!object.contains(key) || object[key].is_null()) return std::nullopt;
-  return count_of(part + "." + key, object[key]);
-}
 
 /// Words for what the engine's families are called in rows.
 ModelFamily family_of(const PublishedRow& row, std::vector<std::string>& assumptions) {
@@ -106,17 +83,20 @@ void Mapper::refuse_what_is_missing() const {
   const auto has = [&](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
   const Json& layout = row_.layout;
   if (has(row_.id, "lora") || has(row_.source, "LoRA")) throw Unmapped{"LoRA trains adapters alone, which the engine doesn't"};
-  if (const std::string schedule = PublishedRow::text(layout, "schedule"); has(schedule, "zb")) {
-    throw Unmapped{"schedule \"" + schedule + "\" is not in the engine"};
+  if (const std::string schedule = text_in(layout, "layout", "schedule").value_or("1f1b");
+      !schedule.starts_with("1f1b") && !schedule.starts_with("interleaved")) {
+    throw Unmapped{"schedule \"" + schedule + (has(schedule, "zb") ? "\" is not in the engine" : "\" is none that rows are simulated with")};
   }
-  if (layout.value("activation_cpu_offload", Json(false)) == Json(true) || layout.contains("offload")) {
-    throw Unmapped{"offloading to the host is not in the engine"};
+  for (const char* key : {"activation_cpu_offload", "cpu_offloading", "offload"}) {
+    const Json offloads = layout.value(key, Json());
+    const bool none = offloads.is_null() || offloads == Json(false) || offloads == Json("none");
+    if (!none) throw Unmapped{"offloading to the host is not in the engine"};
   }
-  if (const std::string variant = PublishedRow::text(layout, "variant"); !variant.empty()) {
+  if (const std::string variant = text_in(layout, "layout", "variant").value_or(""); !variant.empty()) {
     throw Unmapped{"variant \"" + variant + "\" is no feature that a stack describes"};
   }
-  if (const auto group = PublishedRow::integer(layout, "fsdp_group")) {
-    const auto gpus = PublishedRow::integer(row_.cluster, "gpus");
+  if (const auto group = count_in(layout, "layout", "fsdp_group")) {
+    const auto gpus = count_in(row_.cluster, "cluster", "gpus");
     if (gpus && *group != *gpus) {
       throw Unmapped{fmt::format("sharding over groups of {} of {} ranks is not in the engine", *group, *gpus)};
     }
@@ -126,7 +106,7 @@ void Mapper::refuse_what_is_missing() const {
 void Mapper::model() {
   ModelConfig& model = out_.config.model;
   model.family = family_of(row_, out_.assumptions);
-  if (PublishedRow::integer(row_.model, "experts").value_or(1) > 1) {
+  if (count_in(row_.model, "model", "experts").value_or(1) > 1) {
     throw Unmapped{"mixture-of-experts models are not in the engine"};
   }
   model.name = PublishedRow::text(row_.model, "name");
@@ -139,7 +119,9 @@ void Mapper::model() {
   const bool gated = model.family == ModelFamily::llama;
   model.ffn_hidden = gated ? whole("model.ffn_hidden") : whole_or("model.ffn_hidden", 4 * model.hidden);
   model.dropout = gated ? 0 : 0.1;
-  if (const Json dropout = value("model.dropout"); dropout.is_number()) model.dropout = dropout.get<double>();
+  if (const Json dropout = value("model.dropout"); !dropout.is_null()) {
+    model.dropout = *number_in({{"dropout", dropout}}, "model", "dropout");
+  }
   if (model.family == ModelFamily::gpt && model.kv_heads != model.heads) {
     // Rotary positions, no biases, grouped queries, one wide product into the MLP: of the engine's blocks the gated ones
     // with two thirds of the width have the same weights and products.
@@ -156,7 +138,7 @@ std::int64_t Mapper::data_parallel(const Layout& layout) {
   const auto gpus = count_in(row_.cluster, "cluster", "gpus");
   const std::int64_t model_ranks = layout.tp * layout.pp * layout.cp;
   const Json stated = value("layout.dp");
-  if (stated.is_number()) {
+  if (!stated.is_null() && stated != Json("world")) {
     const std::int64_t dp = whole("layout.dp");
     if (gpus && (*gpus % model_ranks != 0 || *gpus / model_ranks != dp)) {
       throw Unmapped{fmt::format("tp x pp x cp x dp = {} x {} x {} x {} is not the {} GPUs of the cluster", layout.tp,
@@ -180,11 +162,11 @@ void Mapper::batch(Layout& layout) {
     if (all % passes == 0) micro = all / passes;
   }
   if (micro.is_null()) micro = value("layout.micro_batch");
-  if (micro.is_number()) micro = count_of("layout.micro_batch", micro);
+  if (!micro.is_null() && micro != Json("all")) micro = count_of("layout.micro_batch", micro);
   if (global.is_null() && micro.is_number() && rounds) global = micro.get<std::int64_t>() * *rounds * layout.dp;
   if (global.is_null()) global = value("layout.global_batch");
   if (global == Json("micro_batch") && micro.is_number()) global = micro.get<std::int64_t>() * layout.dp;
-  if (global.is_number()) global = count_of("layout.global_batch", global);
+  if (!global.is_null() && global != Json("micro_batch")) global = count_of("layout.global_batch", global);
   if (micro == Json("all") && global.is_number()) micro = std::max<std::int64_t>(1, global.get<std::int64_t>() / layout.dp);
   if (!micro.is_number_integer()) throw Unmapped{"layout.micro_batch is not stated"};
   if (!global.is_number_integer()) throw Unmapped{"layout.global_batch is not stated"};
@@ -193,6 +175,8 @@ void Mapper::batch(Layout& layout) {
 }
 
 std::int64_t Mapper::virtual_stages(const Layout& layout, std::int64_t layers) {
+  // What one stage says of virtual stages means nothing; what is no count is refused there too.
+  count_in(row_.layout, "layout", "vpp");
   if (layout.pp == 1) return 1;
   const Json found = value("layout.vpp");
   if (found == Json("layers_per_stage")) return layers % layout.pp == 0 ? layers / layout.pp : 1;
@@ -203,7 +187,7 @@ void Mapper::recompute(Layout& layout) {
   const Json found = value("layout.recompute");
   if (found.is_null()) throw Unmapped{"layout.recompute is not stated"};
   Json written = found;
-  if (const std::string modules = PublishedRow::text(row_.layout, "recompute_modules"); !modules.empty()) {
+  if (const std::string modules = text_in(row_.layout, "layout", "recompute_modules").value_or(""); !modules.empty()) {
     Json list = Json::array();
     for (std::size_t at = 0; at < modules.size();) {
       const std::size_t end = std::min(modules.find_first_of("+,", at), modules.size());
@@ -250,9 +234,8 @@ void Mapper::layout() {
   layout.vpp = virtual_stages(layout, out_.config.model.layers);
   layout.layer_split = split_of(value("layout.layer_split"), out_.config.model.layers, layout.pp, layout.vpp);
   layout.schedule = layout.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
-  if (const Json sp = value("layout.sequence_parallel"); sp.is_boolean()) {
-    layout.sequence_parallel = sp.get<bool>() && layout.tp > 1;
-  }
+  const bool sequence_parallel = flag_of("layout.sequence_parallel", value("layout.sequence_parallel")).value_or(false);
+  layout.sequence_parallel = sequence_parallel && layout.tp > 1;
   layout.zero_stage = static_cast<int>(whole_or("layout.zero_stage", 0));
   if (layout.replicas() == 1) layout.zero_stage = 0;
   recompute(layout);
@@ -272,39 +255,6 @@ void Mapper::kernels() {
   const std::string unknown = apply_kernels(value("layout.attention_kernel"), value("layout.rmsnorm_kernel"),
                                             out_.config.layout.attention, out_.config.stack);
   if (!unknown.empty()) out_.assumptions.push_back(unknown + ": runs as the stack's");
-}
-
-/// What the row published, in our units. Conversions name their formula.
-void read_published(const PublishedRow& row, const ModelConfig& model, const Layout& layout, Published& out) {
-  const Json& measured = row.measured;
-  const auto number = [&](const char* key) { return PublishedRow::number(measured, key).value_or(0); };
-  out.out_of_memory = row.kind == RowKind::oom;
-  out.peak_memory_gb = number("peak_memory_gb");
-  out.layer_forward_s = number("layer_forward_ms") * 1e-3;
-  out.layer_backward_s = number("layer_backward_ms") * 1e-3;
-  out.activation_gib = number("activation_gib");
-  const auto gpus = static_cast<double>(layout.world());
-  const double tokens = static_cast<double>(layout.global_batch * model.seq);
-  if (const double iteration = number("iteration_s"); iteration > 0) {
-    out.iteration_s = iteration;
-    out.from = "iteration_s";
-  } else if (const double rate = number("tokens_per_s_per_gpu"); rate > 0) {
-    out.iteration_s = tokens / (rate * gpus);
-    out.from = "tokens_per_s_per_gpu";
-  } else if (const double all = number("tokens_per_s"); all > 0) {
-    out.iteration_s = tokens / all;
-    out.from = "tokens_per_s";
-  } else if (const double samples = number("samples_per_s_per_gpu"); samples > 0) {
-    out.iteration_s = static_cast<double>(layout.global_batch) / (samples * gpus);
-    out.from = "samples_per_s_per_gpu";
-  } else if (const double tflops = number("tflops_per_gpu"); tflops > 0) {
-    const auto convention = flop_convention_of(PublishedRow::text(measured, "flop_convention"));
-    if (convention) {
-      out.iteration_s = step_flops(*convention, model, layout.global_batch) / (tflops * 1e12 * gpus);
-      out.from = "tflops_per_gpu by " + std::string(id_of(*convention));
-    }
-  }
-  if (out.iteration_s > 0) out.tokens_per_s_per_gpu = tokens / (out.iteration_s * gpus);
 }
 
 void apply_to_stack(const std::vector<Setting>& settings, Stack& stack) {
@@ -328,6 +278,26 @@ Json cluster_with(const PublishedRow& row, const std::vector<Setting>& settings)
     if (setting.key.starts_with("cluster.")) cluster[setting.key.substr(8)] = setting.value;
   }
   return cluster;
+}
+
+/// The profile of the row's cluster. Throws Unmapped where there is none, or its nodes are others than the row's.
+std::string machine_of(const Json& cluster, const Layout& layout, StackShelf& shelf, const DataRoot& root,
+                       std::vector<std::string>& assumptions) {
+  const ProfileOf found = profile_of(cluster, root);
+  if (found.name.empty()) throw Unmapped{found.note};
+  if (!found.note.empty()) assumptions.push_back(found.note);
+  const int node = shelf.machine(found.name).gpus_per_node;
+  const auto stated = count_in(cluster, "cluster", "gpus_per_node");
+  if (stated && *stated != node && *stated != found.gpus_per_tray) {
+    throw Unmapped{fmt::format("cluster.gpus_per_node = {}: the profile {} has {} in a node", *stated, found.name, node)};
+  }
+  if (layout.world() > node && !found.network_stated) {
+    const Json text = cluster.value("interconnect", Json());
+    assumptions.push_back(fmt::format("cluster.interconnect {}: runs on the network of {}",
+                                      text.is_null() ? "is not stated" : "= " + text.dump() + " names no NICs of a profile",
+                                      found.name));
+  }
+  return found.name;
 }
 
 /// What neither the row nor its source says: the stack's alternatives, then the rule's own.
@@ -362,6 +332,11 @@ bool matters(const std::string& key, const Layout& layout) {
   return !(in(kTensor) && layout.tp == 1) && !(in(kPipeline) && layout.pp == 1) && !(in(kData) && layout.dp * layout.cp == 1);
 }
 
+const HardwareProfile& StackShelf::machine(const std::string& name) {
+  if (const auto known = machines_.find(name); known != machines_.end()) return known->second;
+  return machines_.emplace(name, load_hardware(root_.file_of(DataKind::hardware, name))).first->second;
+}
+
 const StackShelf::Entry& StackShelf::get(const std::string& name) {
   if (const auto known = known_.find(name); known != known_.end()) return known->second;
   std::vector<Violation> problems;
@@ -386,6 +361,9 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     if (!rule) throw Unmapped{"no rule of expected/published/sources.json fits the row"};
     out.set = rule->set;
     if (!rule->unmapped.empty()) throw Unmapped{rule->unmapped};
+    if (rule->knows_no_source()) {
+      out.assumptions.push_back(fmt::format("stack {}: no rule knows the source \"{}\"", rule->stack, row.source));
+    }
     if (row.kind == RowKind::config_only) throw Unmapped{"only the configuration is published, no measurement"};
     Mapper mapper(row, *rule, settings, out);
     mapper.refuse_what_is_missing();
@@ -400,19 +378,13 @@ MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf&
     apply_to_stack(scripts, out.config.stack);
     mapper.kernels();
     apply_to_stack(settings, out.config.stack);
-    std::string note;
-    out.hardware = profile_of(cluster_with(row, settings), root, note);
-    if (out.hardware.empty()) throw Unmapped{note};
-    if (!note.empty()) out.assumptions.push_back(note);
+    out.hardware = machine_of(cluster_with(row, settings), out.config.layout, stacks, root, out.assumptions);
     // FLOPs are counted of the model as stated, not of what stands in for it.
     ModelConfig stated = out.config.model;
     stated.ffn_hidden = PublishedRow::integer(row.model, "ffn_hidden").value_or(stated.ffn_hidden);
     if (PublishedRow::text(row.model, "family") == "gpt") stated.family = ModelFamily::gpt;
-    read_published(row, stated, out.config.layout, out.published);
-    const Published& published = out.published;
-    const bool something = published.iteration_s > 0 || published.out_of_memory || published.layer_forward_s > 0 ||
-                           published.activation_gib > 0 || published.peak_memory_gb > 0;
-    if (!something) {
+    out.published = read_measured(row, stated, out.config.layout);
+    if (out.published.nothing()) {
       throw Unmapped{"nothing that was measured can be compared: no time, rate or memory, or FLOPs by a convention that is "
                      "not stated"};
     }

@@ -7,23 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/sim/hardware.h"
 #include "engine/train/config.h"
+#include "suite/accuracy/measured.h"
 #include "suite/accuracy/published_row.h"
 #include "suite/accuracy/source_rules.h"
 #include "suite/cases/data_root.h"
 
 namespace benchsuite {
-
-/// What a row lets us compare.
-struct Published {
-  double iteration_s = 0;           ///< 0: none
-  double tokens_per_s_per_gpu = 0;  ///< 0: none
-  double peak_memory_gb = 0;        ///< as printed, GB; 0: none
-  double layer_forward_s = 0, layer_backward_s = 0;
-  double activation_gib = 0;        ///< saved activations of the first stage
-  bool out_of_memory = false;
-  std::string from;  ///< what the time follows from: "iteration_s", "tokens_per_s_per_gpu", "tflops_per_gpu by korthikanti-2022"
-};
 
 struct MappedRow {
   bool mapped = false;
@@ -36,7 +27,7 @@ struct MappedRow {
   bool held_memory = false;               ///< SourceRule
 };
 
-/// Stacks by name, read once, with the settings that their software leaves open.
+/// Stacks by name, read once, with the settings that their software leaves open; and the machines that rows ran on.
 class StackShelf {
  public:
   struct Entry {
@@ -46,10 +37,12 @@ class StackShelf {
   explicit StackShelf(const DataRoot& root) : root_(root) {}
   /// Throws Error for a stack that isn't there or is wrong.
   const Entry& get(const std::string& name);
+  const HardwareProfile& machine(const std::string& name);
 
  private:
   const DataRoot& root_;
   std::map<std::string, Entry> known_;
+  std::map<std::string, HardwareProfile> machines_;
 };
 
 /// `override_key` = value laid over rule and row (the ensemble's and the ablation's way in); "" for none. Keys are
@@ -64,9 +57,15 @@ bool matters(const std::string& key, const Layout& layout);
 MappedRow map_row(const PublishedRow& row, const SourceRules& rules, StackShelf& stacks, const DataRoot& root,
                   const std::vector<Setting>& settings = {});
 
-/// The profile of a row's cluster: by GPU, and by NICs where the interconnect text states them ("4x ... 200 Gb/s",
-/// "8x400G", "1600 Gb/s"). `note` is what was assumed, "" for nothing. "" where there is none, the reason in `note`.
-std::string profile_of(const Json& cluster, const DataRoot& root, std::string& note);
+/// The machine of a row's cluster.
+struct ProfileOf {
+  std::string name;           ///< "" where there is none, the reason in `note`
+  std::string note;           ///< what was assumed of the GPU, "" for nothing
+  bool network_stated = false;  ///< its NICs are those of the interconnect text
+  int gpus_per_tray = 0;      ///< where sources call a part of the profile's node a node; 0: they don't
+};
+/// By GPU, and by NICs where the interconnect text states them ("4x ... 200 Gb/s", "8x400G", "1600 Gb/s").
+ProfileOf profile_of(const Json& cluster, const DataRoot& root);
 /// Whether the interconnect text states the NICs.
 bool states_nics(const Json& cluster);
 

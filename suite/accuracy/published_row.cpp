@@ -34,10 +34,11 @@ PublishedRow read_row(const Json& json, std::size_t place) {
   PublishedRow row;
   row.id = "row " + std::to_string(place + 1);
   if (!json.is_object()) {
-    row.problem = "is no object";
+    row.problem = "the row is no object";
     return row;
   }
   if (const std::string id = PublishedRow::text(json, "id"); !id.empty()) row.id = id;
+  if (const auto id = json.find("id"); id != json.end() && id->is_number()) row.id = id->dump();
   row.source = PublishedRow::text(json, "source");
   if (row.source.empty()) row.source = "source not stated";
   row.notes = PublishedRow::text(json, "notes");

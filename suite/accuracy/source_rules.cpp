@@ -1,6 +1,7 @@
 #include "suite/accuracy/source_rules.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace benchsuite {
 
@@ -23,6 +24,7 @@ SourceRule read_rule(const Json& json, const std::string& file, const std::strin
   SourceRule rule;
   reader.required("set", rule.set);
   reader.required("id", rule.ids);
+  reader.optional("sources", rule.sources);
   rule.where = pairs_of(reader, "where");
   reader.optional("unmapped", rule.unmapped);
   if (rule.unmapped.empty()) {
@@ -71,6 +73,25 @@ bool begins_with_one(const PublishedRow& row, const std::vector<std::string>& id
 
 }  // namespace
 
+bool holds_text(std::string text, std::string part) {
+  for (std::string* each : {&text, &part}) {
+    std::transform(each->begin(), each->end(), each->begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  if (part.find('*') == std::string::npos) return text.find(part) != std::string::npos;
+  std::size_t at = 0, from = 0;
+  bool anchored = true;
+  while (from <= part.size()) {
+    const std::size_t star = std::min(part.find('*', from), part.size());
+    const std::string piece = part.substr(from, star - from);
+    const std::size_t found = text.find(piece, at);
+    if (found == std::string::npos || (anchored && found != 0)) return false;
+    at = found + piece.size();
+    anchored = false;
+    from = star + 1;
+  }
+  return part.ends_with('*') || text.ends_with(part.substr(part.rfind('*') + 1));
+}
+
 std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std::string& file, const std::string& path,
                                                     std::vector<Violation>& problems) {
   std::vector<UnstatedSetting> settings;
@@ -118,11 +139,22 @@ bool RelativeSet::covers(const PublishedRow& row, const std::string& set_of_row)
 bool RelativeSet::is_reference(const PublishedRow& row) const { return holds(row, reference); }
 
 const SourceRule* SourceRules::rule_of(const PublishedRow& row) const {
-  for (const SourceRule& rule : rules) {
-    if (begins_with_one(row, rule.ids) && holds(row, rule.where)) return &rule;
-  }
-  return nullptr;
+  const auto first = [&](const auto& fits) -> const SourceRule* {
+    for (const SourceRule& rule : rules) {
+      if (fits(rule) && holds(row, rule.where)) return &rule;
+    }
+    return nullptr;
+  };
+  const auto by_id = [&](const SourceRule& rule) { return !rule.knows_no_source() && begins_with_one(row, rule.ids); };
+  const auto by_source = [&](const SourceRule& rule) {
+    return std::any_of(rule.sources.begin(), rule.sources.end(), [&](const auto& part) { return holds_text(row.source, part); });
+  };
+  if (const SourceRule* rule = first(by_id)) return rule;
+  if (const SourceRule* rule = first(by_source)) return rule;
+  return first([](const SourceRule& rule) { return rule.knows_no_source(); });
 }
+
+bool SourceRule::knows_no_source() const { return std::find(ids.begin(), ids.end(), "") != ids.end(); }
 
 const SetTarget* SourceRules::target_of(const std::string& set) const {
   for (const SetTarget& target : targets) {

@@ -7,8 +7,9 @@
 //    "intervals": {"set": "why fewer than four in five of its rows lie in their interval"},
 //    "relative": [...]}   (relative.h)
 //
-// The first rule whose id prefix begins the row's id ("" begins all) and whose `where` holds (row values by dotted key) is
-// the row's. Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
+// The first rule whose id prefix begins the row's id and whose `where` holds (row values by dotted key) is the row's. Where
+// there is none, it is the first that names the row's source ("sources": ["2205.05198*Table 5"], holds_text() below), so that
+// rows of a known paper need no ids of ours; then the first of those for any row, whose id prefix is "". Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
 // "layers_per_stage" (one layer a chunk), layout.micro_batch "all" (one micro-batch a step), layout.global_batch
 // "micro_batch", layout.dp "world". stack.* is what the source's own scripts change of its software's defaults.
 //
@@ -37,6 +38,7 @@ struct UnstatedSetting {
 struct SourceRule {
   std::string set;
   std::vector<std::string> ids;
+  std::vector<std::string> sources;  ///< what names the source in a row's `source`, holds_text()
   std::vector<std::pair<std::string, Json>> where;
   std::string stack, why;
   std::vector<std::pair<std::string, Json>> defaults;
@@ -44,6 +46,9 @@ struct SourceRule {
   std::vector<std::string> stated;
   std::string unmapped;  ///< the reason; empty: rows of this rule are mapped
   bool held_memory = false;  ///< the source's memory is what a process holds of the device, not what is allocated at most
+
+  /// Whether it stands for rows of any source.
+  bool knows_no_source() const;
 };
 
 struct SetTarget {
@@ -79,6 +84,10 @@ struct SourceRules {
   const SourceRule* rule_of(const PublishedRow& row) const;
   const SetTarget* target_of(const std::string& set) const;
 };
+
+/// Whether `text` holds `part`, or matches it from end to end where it has stars, each of which stands for anything. Upper and
+/// lower case are alike.
+bool holds_text(std::string text, std::string part);
 
 /// A list of {"key", "values", "why"}. What is wrong becomes a problem at `path`.
 std::vector<UnstatedSetting> read_unstated_settings(const Json& list, const std::string& file, const std::string& path,

@@ -6,10 +6,21 @@
 #include <cstdio>
 
 #include "suite/accuracy/accuracy_render.h"
+#include "suite/report/format.h"
 #include "suite/results/outcome.h"
 #include "suite/results/run_files.h"
 
 namespace benchsuite {
+
+namespace {
+
+std::string command_of(const std::vector<std::string>& argv) {
+  std::string command = "benchsuite";
+  for (const std::string& word : argv) command += " " + shell_quote(word);
+  return command;
+}
+
+}  // namespace
 
 int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal) {
   AccuracyOptions options = request.options;
@@ -45,7 +56,7 @@ int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal
     write_file(request.json, to_json(report).dump(1) + "\n", "--json");
   }
   if (!request.html.empty()) write_file(request.html, accuracy_html(report), "--html");
-  if (!request.markdown.empty()) write_file(request.markdown, accuracy_markdown(report), "--markdown");
+  if (!request.markdown.empty()) write_file(request.markdown, accuracy_markdown(report, command_of(request.argv)), "--markdown");
   if (!request.quiet) fmt::print(out, "{}", accuracy_text(report, request.rows));
   const bool any = std::any_of(report.rows.begin(), report.rows.end(), [](const RowResult& row) { return row.mapped; });
   return any ? kExitPass : kExitSkipped;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "suite/accuracy/accuracy.h"
 
@@ -19,6 +20,7 @@ struct AccuracyRequest {
   std::string html;
   std::string markdown;
   bool rows = false, quiet = false;
+  std::vector<std::string> argv;  ///< as given, without the program's name
 };
 int verb_accuracy(const AccuracyRequest& request, const std::atomic<int>& signal);
 

@@ -273,6 +273,7 @@ int dispatch(const CLI::App& app, Requests& requests, const std::vector<std::str
   if (app.got_subcommand("validate")) return verb_validate(requests.validate);
   if (const auto code = dispatch_hardware(app, requests.hardware)) return *code;
   if (const auto code = dispatch_conform(app, requests.conform, cuda, signal)) return *code;
+  requests.accuracy.argv = argv;
   if (const auto code = dispatch_accuracy(app, requests.accuracy, signal)) return *code;
   if (const auto code = dispatch_train(app, requests.train, cuda, signal)) return *code;
   check_formats(requests.run.formats, false);

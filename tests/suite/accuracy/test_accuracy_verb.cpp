@@ -94,7 +94,29 @@ TEST(AccuracyVerb, AblationSaysWhatEachEffectIsWorth) {
       EXPECT_NE(page.find(name), std::string::npos) << file << ": " << effect;
     }
   }
-  EXPECT_NE(read_text(folder.file("page.md")).find("benchsuite accuracy --ablate --markdown"), std::string::npos);
+  const std::string command = "`benchsuite accuracy --rows " + folder.file("rows.json") + " --ablate --json - --html ";
+  EXPECT_NE(read_text(folder.file("page.md")).find(command), std::string::npos) << "as given";
+}
+
+TEST(AccuracyVerb, TablesWithNothingInThemAreNotPrinted) {
+  const TemporaryFolder folder;
+  Json rows = parse_json(kRows, "rows");
+  const auto run = [&] {
+    write_text(folder.file("rows.json"), rows.dump());
+    const Finished made = accuracy(folder, {"--rows", folder.file("rows.json"), "--html", folder.file("page.html"), "--markdown",
+                                            folder.file("page.md")});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return made.out + read_text(folder.file("page.html")) + read_text(folder.file("page.md"));
+  };
+  const char* const unmapped[] = {"not mapped because", "Rows that are not mapped", "| rows not mapped |"};
+  const std::string all = run();
+  for (const char* title : unmapped) EXPECT_NE(all.find(title), std::string::npos) << title;
+  EXPECT_NE(all.find("misses of its goals"), std::string::npos) << "a row of Korthikanti Table 5 with a time out of reach";
+  rows = Json::array({rows[0]});
+  rows[0]["id"] = "mine";
+  const std::string one = run();
+  for (const char* title : unmapped) EXPECT_EQ(one.find(title), std::string::npos) << title;
+  for (const char* title : {"misses of its goals", "What is left"}) EXPECT_EQ(one.find(title), std::string::npos) << title;
 }
 
 TEST(AccuracyVerb, EnsemblesRepeatBySeed) {
@@ -118,6 +140,7 @@ TEST(AccuracyVerb, ExitCodes) {
   EXPECT_EQ(accuracy(folder, {"--rows", folder.file("broken.json")}).exit_code, 2);
   EXPECT_EQ(accuracy(folder, {"--rows", folder.file("other.json")}).exit_code, 2);
   EXPECT_EQ(accuracy(folder, {"--rows", folder.file("rows.json"), "--source", "nobody"}).exit_code, 4);
+  EXPECT_EQ(accuracy(folder, {"--rows", folder.file("rows.json"), "--source", "kORTHikanti table 5"}).exit_code, 0);
   EXPECT_EQ(accuracy(folder, {"--rows", folder.file("moe.json")}).exit_code, 5);
   EXPECT_EQ(accuracy(folder, {"--ensemble", "0"}).exit_code, 2);
   const Finished missing = accuracy(folder, {"--rows", folder.file("missing.json")});

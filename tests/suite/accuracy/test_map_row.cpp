@@ -213,17 +213,137 @@ TEST_F(MapRow, CountsThatAreNoneAreRefused) {
   }
 }
 
+// A wrong type is no default: key and value are named.
+TEST_F(MapRow, WrongTypesAreRefused) {
+  const Json good = row_;
+  const std::tuple<const char*, const char*, Json> wrong[] = {
+      {"layout", "sequence_parallel", "true"}, {"layout", "sequence_parallel", 1}, {"layout", "schedule", 3},
+      {"layout", "variant", 3},                {"layout", "recompute_modules", 3}, {"layout", "dp", "2"},
+      {"layout", "micro_batch", "2"},          {"layout", "global_batch", "32"},   {"layout", "fsdp_group", "8"},
+      {"model", "experts", "8"},               {"model", "dropout", "0.1"},        {"cluster", "gpus_per_node", "8"},
+      {"measured", "peak_memory_gb", "60"},    {"measured", "iteration_s", "2.5"}};
+  for (const auto& [part, key, odd] : wrong) {
+    row_ = good;
+    row_[part][key] = odd;
+    EXPECT_FALSE(map().mapped) << key;
+    EXPECT_THAT(map().reason, HasSubstr(std::string(part) + "." + key + " = " + odd.dump()));
+  }
+  row_ = good;
+  row_["cluster"]["gpus"] = 16;
+  row_["layout"].update({{"pp", 1}, {"vpp", 2}});
+  EXPECT_TRUE(map().mapped) << map().reason;
+  row_["layout"]["vpp"] = "2";
+  EXPECT_THAT(map().reason, HasSubstr("layout.vpp = \"2\""));
+}
+
+// A time that can't have been measured is a reason, never a number, and no other key takes its place.
+TEST_F(MapRow, AbsurdMeasurementsAreRefused) {
+  for (const Json& odd : {Json(1e-300), Json(9e-7), Json(0), Json(-1), Json(1.1e6), Json(1e300), Json("1"), Json(true)}) {
+    row_["measured"] = {{"iteration_s", odd}, {"tokens_per_s_per_gpu", 512}};
+    EXPECT_FALSE(map().mapped) << odd;
+    EXPECT_THAT(map().reason, HasSubstr("measured.iteration_s = " + odd.dump()));
+    EXPECT_LT(map().reason.size(), 100u);
+  }
+  // 32 samples of 2048 tokens on 64 GPUs: 1,024 tokens a GPU and step, half a sample.
+  for (const auto& [key, work] : {std::pair("tokens_per_s_per_gpu", 1024.0), std::pair("tokens_per_s", 65536.0),
+                                  std::pair("samples_per_s_per_gpu", 0.5)}) {
+    for (const double odd : {0.0, -1.0, 1e-300, work / 1.1e6, work / 0.9e-6, 1e300}) {
+      row_["measured"] = {{key, odd}};
+      EXPECT_THAT(map().reason, HasSubstr(std::string("measured.") + key + " = ")) << odd;
+    }
+    row_["measured"] = {{key, work / 0.9e6}};
+    EXPECT_TRUE(map().mapped) << map().reason;
+  }
+  row_["measured"] = {{"iteration_s", nullptr}, {"tokens_per_s_per_gpu", 512}};
+  EXPECT_TRUE(map().mapped) << map().reason;
+  row_["measured"]["peak_memory_gb"] = -1;
+  EXPECT_THAT(map().reason, HasSubstr("measured.peak_memory_gb = -1"));
+  row_["measured"] = {{"layer_forward_ms", 0}, {"layer_backward_ms", 1}};
+  EXPECT_THAT(map().reason, HasSubstr("measured.layer_forward_ms = 0"));
+}
+
+TEST_F(MapRow, OffloadingIsRefusedUnderAnyOfItsNames) {
+  const Json good = row_;
+  for (const char* key : {"activation_cpu_offload", "cpu_offloading", "offload"}) {
+    for (const Json& value : {Json(true), Json("cpu")}) {
+      row_["layout"][key] = value;
+      EXPECT_THAT(map().reason, HasSubstr("offloading to the host")) << key << value;
+    }
+    row_["layout"][key] = false;
+    EXPECT_TRUE(map().mapped) << key << map().reason;
+    row_ = good;
+  }
+}
+
+TEST_F(MapRow, NodesAreThoseOfTheProfile) {
+  row_["cluster"]["gpus_per_node"] = 4;
+  EXPECT_THAT(map().reason, HasSubstr("cluster.gpus_per_node = 4: the profile dgx-a100-80g has 8 in a node"));
+  row_["cluster"]["gpus_per_node"] = nullptr;
+  EXPECT_TRUE(map().mapped) << map().reason;
+  row_["cluster"].update({{"gpu", "gb200"}, {"gpus_per_node", 4}});  // trays of a rack of 72
+  EXPECT_TRUE(map().mapped) << map().reason;
+  row_["cluster"]["gpus_per_node"] = 8;
+  EXPECT_THAT(map().reason, HasSubstr("gb200-nvl72 has 72 in a node"));
+}
+
+TEST_F(MapRow, ANetworkThatIsNotStatedIsAssumed) {
+  const auto about_network = ::testing::Contains(HasSubstr("runs on the network of dgx-a100-80g"));
+  EXPECT_THAT(map().assumptions, about_network);
+  row_["cluster"]["interconnect"] = "carrier pigeons";
+  EXPECT_THAT(map().assumptions, about_network);
+  EXPECT_THAT(map().assumptions, ::testing::Contains(HasSubstr("carrier pigeons")));
+  row_["cluster"]["interconnect"] = "8x 200 Gb/s";
+  EXPECT_THAT(map().assumptions, ::testing::Not(::testing::Contains(HasSubstr("runs on the network"))));
+  row_["cluster"].update({{"interconnect", nullptr}, {"gpus", 8}});
+  row_["layout"].update({{"pp", 1}, {"tp", 8}});
+  ASSERT_TRUE(map().mapped) << map().reason;
+  EXPECT_THAT(map().assumptions, ::testing::Not(::testing::Contains(HasSubstr("runs on the network")))) << "one node has none";
+}
+
+// The project's own rules: an id that begins otherwise, the source's name.
+TEST_F(MapRow, ARowOfAKnownSourceNeedsNoIdOfOurs) {
+  rules_ = load_source_rules(root_.path() + "/expected/published/sources.json");
+  row_["id"] = "mine";
+  row_["layout"].update({{"recompute", "selective"}, {"attention", "unfused"}});
+  const auto of = [&](const char* source) {
+    row_["source"] = source;
+    return map();
+  };
+  EXPECT_EQ(of("arXiv:2205.05198 Table 3 + Table 5").set, "Korthikanti Table 5");
+  EXPECT_EQ(of("ARXIV:2205.05198, table 5").stack, "megatron-2022");
+  EXPECT_EQ(of("arXiv:2205.05198 Fig. 7").set, "Korthikanti, other");
+  EXPECT_EQ(of("arXiv:2104.04473v5 Table 2").set, "Narayanan Table 2, PTD-P");
+  EXPECT_THAT(map().assumptions, ::testing::Not(::testing::Contains(HasSubstr("no rule knows"))));
+  row_["layout"]["zero_stage"] = 3;
+  EXPECT_EQ(map().set, "Narayanan Table 2, ZeRO-3");
+  row_["layout"].erase("zero_stage");
+  const MappedRow unknown = of("my own cluster");
+  ASSERT_TRUE(unknown.mapped) << unknown.reason;
+  EXPECT_THAT(unknown.assumptions,
+              ::testing::Contains("stack " + unknown.stack + ": no rule knows the source \"my own cluster\""));
+  row_["id"] = "korthikanti2022.table5.x";  // an id of ours comes first
+  EXPECT_EQ(of("arXiv:2104.04473v5 Table 2").set, "Korthikanti Table 5");
+}
+
 TEST_F(MapRow, NicsOfTheProfileFollowTheText) {
   std::string note;
+  bool stated = false;
   const auto profile = [&](const char* gpu, const char* text) {
-    return profile_of({{"gpu", gpu}, {"interconnect", text}}, root_, note);
+    const ProfileOf found = profile_of({{"gpu", gpu}, {"interconnect", text}}, root_);
+    note = found.note;
+    stated = found.network_stated;
+    return found.name;
   };
   EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3 intra-node; 4x Omni-Path 100 Gb/s per node (Jean Zay)"), "dgx-a100-80g-4x100g-opa");
   EXPECT_EQ(profile("a100-sxm4-80gb", "4x 100 Gb/s"), "dgx-a100-80g-4x100g");
   EXPECT_EQ(profile("a100-sxm4-80gb", "NVLink3; 4x HDR 200 Gb/s per node (800 Gb/s)"), "dgx-a100-80g-4x200g");
   EXPECT_EQ(profile("a100-sxm4-40gb", "1600 Gb/s node-to-node RoCE"), "dgx-a100-40g-8x200g");
   EXPECT_EQ(profile("h100-sxm5-80gb", "DGX Cloud H100 (NVLink4 + 8x400G)"), "dgx-h100-8x400g");
+  EXPECT_TRUE(stated);
   EXPECT_EQ(profile("h100-sxm5-80gb", "not said"), "dgx-h100");
+  EXPECT_FALSE(stated);
+  EXPECT_EQ(profile("h100-sxm5-80gb", "7x 300 Gb/s"), "dgx-h100");
+  EXPECT_FALSE(stated) << "no profile has these";
   EXPECT_EQ(note, "");
   EXPECT_EQ(profile("a100-sxm4-40gb-or-80gb", ""), "dgx-a100-80g");
   EXPECT_THAT(note, HasSubstr("not stated"));

@@ -26,10 +26,11 @@ TEST(PublishedRow, RowLiesOverItsGroup) {
 }
 
 TEST(PublishedRow, WhatCannotBeReadIsARowToo) {
-  const auto rows = read_published_rows(parse_json(R"([7, {"id": "a", "model": []}, {"id": "a", "kind": "rumour"}])", "t"), "t");
-  ASSERT_EQ(rows.size(), 3u);
+  const auto rows = read_published_rows(parse_json(R"([7, {"id": "a", "model": []}, {"id": "a", "kind": "rumour"}, {"id": 7}])", "t"), "t");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[3].id, "7");
   EXPECT_EQ(rows[0].id, "row 1");
-  EXPECT_EQ(rows[0].problem, "is no object");
+  EXPECT_EQ(rows[0].problem, "the row is no object");
   EXPECT_EQ(rows[1].problem, "model is no object");
   EXPECT_EQ(rows[2].id, "a#2");
   EXPECT_EQ(rows[2].problem, "kind \"rumour\" is not known");
