@@ -104,6 +104,7 @@ AccuracyReport run_accuracy(const AccuracyOptions& options, const AccuracyProgre
   report.all = score_all(report.rows);
   report.sources = score_by(report.rows, false, rules);
   report.sets = score_by(report.rows, true, rules);
+  add_sub_scores(rows, report.rows, rules, report.sets, report.all);
   for (Score& score : report.sets) add_share_of_draws(report.rows, draws, score);
   for (Score& score : relative_scores(rows, report.rows, draws, rules)) report.sets.push_back(std::move(score));
   add_first_scores(root, report.sets);

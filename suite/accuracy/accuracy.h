@@ -14,6 +14,7 @@
 
 #include "suite/accuracy/map_row.h"
 #include "suite/accuracy/progress.h"
+#include "suite/accuracy/source_rules.h"
 #include "suite/accuracy/steady_state.h"
 
 namespace benchsuite {
@@ -62,13 +63,21 @@ struct RelativeRow {
   double error_pct = 0;
 };
 
+/// What a SubTarget asks for, and what its rows show.
+struct SubScore {
+  SubTarget target;
+  std::size_t rows = 0;  ///< that have the figure; 0: there is no value
+  double value = 0;
+  bool met() const;  ///< always without a bound
+};
+
 struct Score {
   std::string name;  ///< of a source or a set
   std::size_t rows = 0, mapped = 0, compared = 0;
   double mean_abs_pct = 0, max_abs_pct = 0, bias_pct = 0;
   std::string worst;                        ///< id of the worst row
   std::optional<double> rank_correlation;   ///< Spearman inside groups of equal model, sequence and GPUs, mean by rows
-  std::size_t rank_groups = 0;              ///< 0: pooled, since no group has three rows
+  std::size_t rank_groups = 0;              ///< of at least three rows; 0: there is no rank correlation
   std::optional<double> interval_coverage;  ///< share of compared rows whose published time lies in its interval
   std::string interval_note;                ///< why it is below 80 %, where it is
   std::optional<double> interval_half_width_pct;  ///< median, of the published time
@@ -84,8 +93,10 @@ struct Score {
   std::string relative_to;                 ///< what the rows are compared with, relative.h; empty: the published time itself
   std::vector<RelativeRow> relative_rows;  ///< relative scores only
 
-  /// Which of the goals of a set with a target it misses, a word each: "mean", "worst", "bias", "coverage", "width". Empty
-  /// where it meets them all, or has no target or nothing compared.
+  std::vector<SubScore> sub_scores;        ///< of the set's sub-targets, those with a value
+
+  /// Which goals it misses: of a set with a target "mean", "worst", "bias", "coverage", "width", and the names of missed
+  /// sub-targets. Empty where it meets them all, or has none or nothing compared.
   std::vector<std::string> missed_goals() const;
 };
 
@@ -132,6 +143,10 @@ inline constexpr double kWidthInTargets = 2, kWorstInTargets = 2, kBiasInTargets
 
 /// The score of all rows together.
 Score score_all(const std::vector<RowResult>& rows);
+
+/// Every sub-target's figure, added to its set's score or to `all`. `results` are those of `rows`, in order.
+void add_sub_scores(const std::vector<PublishedRow>& rows, const std::vector<RowResult>& results, const SourceRules& rules,
+                    std::vector<Score>& sets, Score& all);
 
 /// Scores of `rows` by source and by set, in the order of first appearance.
 std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, const SourceRules& rules);

@@ -44,6 +44,11 @@ void scores_table(Page& page, const std::vector<Score>& scores, const char* what
     page.add("<td{}>{}<td{}>{}<td>{}<td>{}</tr>\n", score.interval_coverage ? tone("coverage") : "", score_share(score.interval_coverage),
              score.interval_half_width_pct ? tone("width") : "", score_half_width(score), score_share(score.share_of_draws),
              score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–");
+    for (const SubScore& sub : score.sub_scores) {
+      const char* sub_tone = !sub.target.bound ? "" : sub.met() ? " class=met" : " class=missed";
+      page.add("<tr><td class=\"l wide\">– {}<td><td>{}<td{}>{}<td>{}<td colspan=8></tr>\n", html_escape(sub.target.name), sub.rows,
+               sub_tone, sub_value(sub), sub_bound(sub));
+    }
   }
   page.raw("</tbody></table></div>\n");
 }
@@ -52,18 +57,18 @@ std::vector<ChartPoint> points_of(const AccuracyReport& report, const std::strin
                                   const std::function<double(const RowResult&)>& x, bool residual) {
   std::vector<ChartPoint> points;
   for (const RowResult& row : report.rows) {
-    if (!row.error_pct || row.kind == RowKind::layer_time || (!set.empty() && row.set != set)) continue;
-    points.push_back({x(row), residual ? *row.error_pct : row.predicted->iteration_s,
-                      fmt::format("{}: {} published, {} predicted, {:+.1f} %", row.id, format_seconds(row.published.iteration_s),
-                                  format_seconds(row.predicted->iteration_s), *row.error_pct)});
+    if (!row.error_pct || (!set.empty() && row.set != set)) continue;
+    points.push_back({x(row), residual ? *row.error_pct : row.predicted_seconds(),
+                      fmt::format("{}: {} published, {} predicted, {:+.1f} %", row.id, format_seconds(row.published_seconds()),
+                                  format_seconds(row.predicted_seconds()), *row.error_pct)});
   }
   return points;
 }
 
 void figures(Page& page, const AccuracyReport& report) {
-  page.raw("<h2>Predicted against published</h2>\n<p>Seconds of a step, by set. The dashes are 10 % either side.</p>\n<div class=charts>\n");
+  page.raw("<h2>Predicted against published</h2>\n<p>Seconds of a step (of one layer where its time is published), by set. The dashes are 10 % either side.</p>\n<div class=charts>\n");
   for (const Score& score : report.sets) {
-    const auto points = points_of(report, score.name, [](const RowResult& row) { return row.published.iteration_s; }, false);
+    const auto points = points_of(report, score.name, [](const RowResult& row) { return row.published_seconds(); }, false);
     if (points.empty()) continue;
     page.raw("<figure>");
     identity_chart(page, points);
@@ -157,7 +162,7 @@ std::string accuracy_html(const AccuracyReport& report) {
            "reason below). Constants come from operator measurements and datasheets; none was adjusted to these rows. {} Goals of a set "
            "with a target, green where it meets them: {}.</p>\n",
            report.rows.size(), mapped, report.rows.size() - mapped, intervals_in_words(report), goals_in_words());
-  scores_table(page, report.sets, "set");
+  scores_table(page, sets_and_all(report), "set");
   figures(page, report);
   ablation_table(page, report);
   page.raw("<h2>By source</h2>\n");

@@ -73,7 +73,14 @@ Json score_json(const Score& score, const char* name) {
   json["false_ooms"] = score.false_ooms;
   if (score.target_mean_pct) json["target_mean_pct"] = *score.target_mean_pct;
   if (score.target_max_pct) json["target_max_pct"] = *score.target_max_pct;
-  if (score.target_mean_pct) json["missed_goals"] = score.missed_goals();
+  if (score.target_mean_pct || !score.sub_scores.empty()) json["missed_goals"] = score.missed_goals();
+  for (const SubScore& sub : score.sub_scores) {
+    json["sub_targets"].push_back({{"name", sub.target.name},
+                                   {"rows", sub.rows},
+                                   {"value", sub.value},
+                                   {"bound", or_null(sub.target.bound)},
+                                   {"met", sub.target.bound ? Json(sub.met()) : Json(nullptr)}});
+  }
   if (score.first_mean_abs_pct) json["first_mean_abs_pct"] = *score.first_mean_abs_pct;
   if (score.share_of_draws) json["share_of_draws_that_meets_the_target"] = *score.share_of_draws;
   if (!score.relative_to.empty()) {

@@ -66,7 +66,7 @@ std::string accuracy_markdown(const AccuracyReport& report, const std::string& c
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "
       "that meet it | memory right | misses |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-  for (const Score& score : report.sets) {
+  for (const Score& score : sets_and_all(report)) {
     const bool any = score.compared > 0;
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", markdown_escape(score.name),
                         score.rows, score.compared, score_number(score.first_mean_abs_pct, 1),
@@ -77,6 +77,10 @@ std::string accuracy_markdown(const AccuracyReport& report, const std::string& c
                         score_share(score.share_of_draws),
                         score.memory_rows > 0 ? fmt::format("{:.0f} % of {}", 100 * score.memory_right, score.memory_rows) : "–",
                         score_missed(score));
+    for (const SubScore& sub : score.sub_scores) {
+      text += fmt::format("| – {} | | {} | | {} | {} | | | | | | | | | {} |\n", markdown_escape(sub.target.name), sub.rows,
+                          sub_value(sub), sub_bound(sub), sub_verdict(sub));
+    }
   }
   for (const Score& score : report.sets) {
     if (!score.relative_to.empty()) text += "\n- **" + markdown_escape(score.name) + "**: " + score.relative_to + "\n";

@@ -9,7 +9,8 @@ namespace benchsuite {
 
 /// {"rows": [{"id", "mapped", "reason", "published", "predicted", "error_pct", "interval", "dominant", ...}],
 ///  "sources": [{"source", "rows", "mean_abs_pct", "max_abs_pct", "bias_pct", "rank_correlation", "interval_coverage", ...}],
-///  "sets": [...], "ablation": [...]}. "interval" is the central 90 % of the row's draws ("interval_quantiles"). Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
+///  "sets": [...], "ablation": [...]}. "interval" is the central 90 % of the row's draws ("interval_quantiles"). "sub_targets" of a set: [{"name", "rows", "value", "bound", "met"}], bound and met null where it is shown alone; those of every
+/// row are under "all". Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
 ///  "published", "predicted", "error_pct"}], ratios of times. Times in seconds, errors in percent; null where there is nothing to say.
 Json to_json(const AccuracyReport& report);
 
@@ -28,6 +29,13 @@ std::string score_share(const std::optional<double>& value);
 
 /// The median half-width and what it may be ("4.4 of 24.0").
 std::string score_half_width(const Score& score);
+/// A sub-target's figure, its bound ("≥ 0.90", "–" without one), and "met", "missed" or "–".
+std::string sub_value(const SubScore& sub);
+std::string sub_bound(const SubScore& sub);
+std::string sub_verdict(const SubScore& sub);
+/// The rows of a table of sets: every set, and all rows together where these have sub-targets.
+std::vector<Score> sets_and_all(const AccuracyReport& report);
+
 /// The goals that a set misses ("worst, bias"); "none" where it meets all, "–" where it has none.
 std::string score_missed(const Score& score);
 /// What these goals are.

@@ -184,7 +184,7 @@ RowResult RowJobs::result_of(const PublishedRow& row, const MappedRow& mapped, c
   if (step.iteration_s > 0) {
     predicted.iteration_s = step.iteration_s;
     fill_rates(mapped, *hardware, predicted);
-    result.dominant = dominant_term(step);
+    result.dominant = dominant_term(step, mapped.config.layout.pp);
     if (published.iteration_s > 0) result.error_pct = 100 * (predicted.iteration_s / published.iteration_s - 1);
   }
   return result;

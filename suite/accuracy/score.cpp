@@ -40,7 +40,6 @@ std::optional<double> spearman(const std::vector<double>& a, const std::vector<d
 
 void add_rank_correlation(const std::vector<const RowResult*>& rows, Score& score) {
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> groups;
-  std::pair<std::vector<double>, std::vector<double>> pooled;
   for (const RowResult* row : rows) {
     const double published = row->published.iteration_s, predicted = row->predicted->iteration_s;
     if (!(published > 0) || !(predicted > 0)) continue;
@@ -48,8 +47,6 @@ void add_rank_correlation(const std::vector<const RowResult*>& rows, Score& scor
                                      row->layout.world())];
     group.first.push_back(published);
     group.second.push_back(predicted);
-    pooled.first.push_back(published);
-    pooled.second.push_back(predicted);
   }
   double sum = 0, weight = 0;
   for (const auto& [key, group] : groups) {
@@ -61,11 +58,7 @@ void add_rank_correlation(const std::vector<const RowResult*>& rows, Score& scor
     weight += n;
     ++score.rank_groups;
   }
-  if (weight > 0) {
-    score.rank_correlation = sum / weight;
-  } else if (pooled.first.size() >= 3) {
-    score.rank_correlation = spearman(pooled.first, pooled.second);
-  }
+  if (weight > 0) score.rank_correlation = sum / weight;
 }
 
 void add_intervals(const std::vector<const RowResult*>& rows, Score& score) {
@@ -140,13 +133,17 @@ double RowResult::predicted_seconds() const {
 
 std::vector<std::string> Score::missed_goals() const {
   std::vector<std::string> missed;
-  if (!target_mean_pct || compared == 0) return missed;
-  const double target = *target_mean_pct;
-  if (mean_abs_pct > target) missed.push_back("mean");
-  if (max_abs_pct > target_max_pct.value_or(kWorstInTargets * target)) missed.push_back("worst");
-  if (std::abs(bias_pct) > kBiasInTargets * target) missed.push_back("bias");
-  if (interval_coverage && *interval_coverage < kLeastCoverage) missed.push_back("coverage");
-  if (interval_half_width_pct && *interval_half_width_pct > kWidthInTargets * target) missed.push_back("width");
+  if (target_mean_pct && compared > 0) {
+    const double target = *target_mean_pct;
+    if (mean_abs_pct > target) missed.push_back("mean");
+    if (max_abs_pct > target_max_pct.value_or(kWorstInTargets * target)) missed.push_back("worst");
+    if (std::abs(bias_pct) > kBiasInTargets * target) missed.push_back("bias");
+    if (interval_coverage && *interval_coverage < kLeastCoverage) missed.push_back("coverage");
+    if (interval_half_width_pct && *interval_half_width_pct > kWidthInTargets * target) missed.push_back("width");
+  }
+  for (const SubScore& sub : sub_scores) {
+    if (!sub.met()) missed.push_back(sub.target.name);
+  }
   return missed;
 }
 
@@ -160,7 +157,7 @@ std::string RowResult::configuration() const {
 Score score_all(const std::vector<RowResult>& rows) {
   std::vector<const RowResult*> members;
   for (const RowResult& row : rows) members.push_back(&row);
-  return score_of("all rows", members);
+  return score_of(std::string(kAllRows), members);
 }
 
 std::vector<Score> score_by(const std::vector<RowResult>& rows, bool by_set, const SourceRules& rules) {

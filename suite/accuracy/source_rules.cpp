@@ -62,6 +62,51 @@ RelativeSet read_relative(const Json& json, const std::string& file, const std::
   return set;
 }
 
+std::vector<SubTarget::Term> read_terms(ObjectReader& reader) {
+  using Kind = SubTarget::Term::Kind;
+  std::vector<SubTarget::Term> terms;
+  for (auto& [key, value] : pairs_of(reader, "where")) {
+    if (!value.is_object()) {
+      terms.push_back({key, Kind::equal, value});
+      continue;
+    }
+    const auto one = value.begin();
+    const bool known = value.size() == 1 && (one.key() == "at_most" || one.key() == "multiple_of") && one->is_number_integer() &&
+                       one->get<std::int64_t>() > 0;
+    if (known) terms.push_back({key, one.key() == "at_most" ? Kind::at_most : Kind::multiple_of, *one});
+    else reader.problem("where", key + " has no such condition", "give a value, {\"at_most\": N} or {\"multiple_of\": N}");
+  }
+  return terms;
+}
+
+SubTarget read_sub_target(const Json& json, const std::string& file, const std::string& path,
+                          const std::vector<SourceRule>& rules, std::vector<Violation>& problems) {
+  using Metric = SubTarget::Metric;
+  ObjectReader reader(json, file, path, problems);
+  SubTarget target;
+  reader.required("set", target.set);
+  reader.required("name", target.name);
+  reader.optional("id", target.ids);
+  target.where = read_terms(reader);
+  reader.raw("metric", true);
+  reader.choice("metric", target.metric,
+                {{"mean_abs_pct", Metric::mean_abs_pct},
+                 {"rank_correlation", Metric::rank_correlation},
+                 {"worst_forward_pct", Metric::worst_forward_pct},
+                 {"worst_backward_pct", Metric::worst_backward_pct},
+                 {"memory_right_pct", Metric::memory_right_pct},
+                 {"memory_side", Metric::memory_side}});
+  double bound = 0;
+  reader.optional("bound", bound);
+  if (reader.raw("bound")) target.bound = bound;
+  const bool known = target.set == kAllRows || std::any_of(rules.begin(), rules.end(), [&](const SourceRule& rule) {
+                       return rule.set == target.set;
+                     });
+  if (!target.set.empty() && !known) reader.problem("set", "is no set of a rule", "name one, or \"all rows\"");
+  reader.finish();
+  return target;
+}
+
 /// Whether the row has these values.
 bool holds(const PublishedRow& row, const std::vector<std::pair<std::string, Json>>& terms) {
   return std::all_of(terms.begin(), terms.end(), [&](const auto& term) { return row_value(row, term.first) == term.second; });
@@ -132,6 +177,22 @@ Json row_value(const PublishedRow& row, const std::string& dotted) {
   return (*object)[key];
 }
 
+bool SubTarget::covers(const PublishedRow& row, const std::string& set_of_row) const {
+  if (set != kAllRows && set != set_of_row) return false;
+  if (!ids.empty() && !begins_with_one(row, ids)) return false;
+  return std::all_of(where.begin(), where.end(), [&](const Term& term) {
+    Json value = row_value(row, term.key);
+    if (term.key == "model.head_size") {
+      const auto hidden = PublishedRow::integer(row.model, "hidden"), heads = PublishedRow::integer(row.model, "heads");
+      if (hidden && heads && *heads > 0 && *hidden % *heads == 0) value = *hidden / *heads;
+    }
+    if (term.kind == Term::Kind::equal) return value == term.value;
+    if (!value.is_number_integer()) return false;
+    const auto have = value.get<std::int64_t>(), bound_value = term.value.get<std::int64_t>();
+    return term.kind == Term::Kind::at_most ? have <= bound_value : have % bound_value == 0;
+  });
+}
+
 bool RelativeSet::covers(const PublishedRow& row, const std::string& set_of_row) const {
   return std::find(of.begin(), of.end(), set_of_row) != of.end() && (ids.empty() || begins_with_one(row, ids));
 }
@@ -197,6 +258,14 @@ SourceRules read_source_rules(const Json& json, const std::string& file, std::ve
       if (most > 0) made.max_abs_pct = most;
       target.optional("residual", made.residual);
       target.finish();
+    }
+  }
+  if (reader.raw("sub_targets")) {
+    if (const Json* list = list_of("sub_targets")) {
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        result.sub_targets.push_back(
+            read_sub_target((*list)[i], file, "sub_targets[" + std::to_string(i) + "]", result.rules, problems));
+      }
     }
   }
   if (reader.raw("relative")) {

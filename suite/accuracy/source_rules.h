@@ -4,6 +4,7 @@
 //               "stack": "megatron-2022", "why": "...", "defaults": {"layout.zero_stage": 0},
 //               "unstated": [{"key": "layout.vpp", "values": [1, 2], "why": "..."}]}],
 //    "targets": [{"set": "...", "mean_abs_pct": 3, "max_abs_pct": 6, "residual": "..."}],
+//    "sub_targets": [...],   (SubTarget)
 //    "intervals": {"set": "why fewer than four in five of its rows lie in their interval"},
 //    "relative": [...]}   (relative.h)
 //
@@ -58,6 +59,37 @@ struct SetTarget {
   std::string residual;  ///< what carries the error that is left, and how that is known
 };
 
+/// A bound on some rows of a set, or on one figure of them: {"set": "...", "name": "...", "id": [...], "where": {...},
+/// "metric": "mean_abs_pct", "bound": 8}. Without a bound the figure is shown and can't be missed.
+struct SubTarget {
+  enum class Metric : std::uint8_t {
+    mean_abs_pct,
+    rank_correlation,
+    worst_forward_pct,   ///< of rows of one layer, likewise backward
+    worst_backward_pct,
+    memory_right_pct,
+    memory_side,  ///< |false fits - false out-of-memory| over the root of their sum: standard deviations of a fair coin
+  };
+  struct Term {
+    enum class Kind : std::uint8_t { equal, at_most, multiple_of };
+    std::string key;  ///< dotted, and model.head_size (hidden over heads)
+    Kind kind{};
+    Json value;
+  };
+
+  std::string set;               ///< of a rule, or kAllRows
+  std::string name;              ///< what it asks for, in words
+  std::vector<std::string> ids;  ///< ids that begin so; empty: all
+  std::vector<Term> where;
+  Metric metric{};
+  std::optional<double> bound;  ///< the least for rank_correlation and memory_right_pct, else the most
+
+  bool at_least() const { return metric == Metric::rank_correlation || metric == Metric::memory_right_pct; }
+  bool covers(const PublishedRow& row, const std::string& set_of_row) const;
+};
+/// The name of the score over every row.
+inline constexpr std::string_view kAllRows = "all rows";
+
 /// Rows compared by their ratio to a reference row: relative.h.
 struct RelativeSet {
   enum class Compares : std::uint8_t { step, schedule };
@@ -77,6 +109,7 @@ struct RelativeSet {
 struct SourceRules {
   std::vector<SourceRule> rules;
   std::vector<SetTarget> targets;
+  std::vector<SubTarget> sub_targets;
   std::vector<RelativeSet> relative;
   std::map<std::string, std::string> interval_notes;  ///< by set
 

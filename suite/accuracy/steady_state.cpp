@@ -175,7 +175,7 @@ std::vector<std::int64_t> micro_batches_of(const TrainConfig& config, bool whole
 
 }  // namespace
 
-std::string dominant_term(const StepEstimate& estimate) {
+std::string dominant_term(const StepEstimate& estimate, std::int64_t stages) {
   static constexpr std::pair<Category, const char*> kTerms[] = {{Category::recompute, "recompute"},
                                                                 {Category::optimizer, "optimizer"},
                                                                 {Category::tensor, "tensor communication"},
@@ -193,6 +193,7 @@ std::string dominant_term(const StepEstimate& estimate) {
     most = seconds;
     dominant = words;
   }
+  if (dominant == "bubble" && stages == 1) return "host launches";  // without a pipeline nothing else leaves a device idle
   if (dominant == "compute" && estimate.host_s > 0.95 * estimate.iteration_s) return "host launches";
   return dominant;
 }

@@ -38,8 +38,9 @@ struct StepEstimate {
 };
 
 /// The largest of these categories but forward and backward compute, as words: "bubble", "tensor communication", ...;
-/// "compute" where none takes a tenth of the step.
-std::string dominant_term(const StepEstimate& estimate);
+/// "compute" where none takes a tenth of the step. What `stages` share as a bubble is on a single one the wait for the host's
+/// launches: "host launches".
+std::string dominant_term(const StepEstimate& estimate, std::int64_t stages);
 
 struct SteadyStateOptions {
   bool memory_only = false;  ///< no replay: times stay 0

@@ -139,5 +139,16 @@ TEST(SteadyState, OneRecordingServesEveryMachine) {
   }
 }
 
+// A device that waits on its only stage waits for launches; between stages it is the pipeline's bubble.
+TEST(SteadyState, IdleTimeIsABubbleOnlyBetweenStages) {
+  StepEstimate estimate;
+  estimate.iteration_s = 1;
+  estimate.seconds[static_cast<std::size_t>(Category::bubble)] = 0.3;
+  EXPECT_EQ(dominant_term(estimate, 1), "host launches");
+  EXPECT_EQ(dominant_term(estimate, 2), "bubble");
+  estimate.seconds[static_cast<std::size_t>(Category::tensor)] = 0.4;
+  EXPECT_EQ(dominant_term(estimate, 1), "tensor communication");
+}
+
 }  // namespace
 }  // namespace benchsuite
