@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "engine/core/parallel.h"
@@ -97,20 +98,24 @@ Corners RowJobs::corners(const std::string& name) {
 
 std::shared_ptr<const Estimated> RowJobs::estimate(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,
                                                    const std::string& machine, StepEstimator& estimator) {
-  const std::string key = key_of(mapped, kind, machine);
+  std::promise<std::shared_ptr<const Estimated>> promise;
   {
     std::unique_lock lock(mutex_);
-    if (const auto found = known_.find(key); found != known_.end()) {
-      made_.wait(lock, [&] { return found->second != nullptr; });
-      return found->second;
+    const auto [known, is_new] = known_.try_emplace(key_of(mapped, kind, machine), promise.get_future());
+    if (!is_new) {
+      const std::shared_future<std::shared_ptr<const Estimated>> made = known->second;
+      lock.unlock();
+      return made.get();  // by whoever came first
     }
-    known_[key] = nullptr;
   }
-  const std::shared_ptr<const Estimated> made = simulate_one(mapped, kind, hardware, estimator);
-  const std::lock_guard lock(mutex_);
-  known_[key] = made;
-  made_.notify_all();
-  return made;
+  try {
+    const std::shared_ptr<const Estimated> made = simulate_one(mapped, kind, hardware, estimator);
+    promise.set_value(made);
+    return made;
+  } catch (...) {
+    promise.set_exception(std::current_exception());  // who waits fails alike
+    throw;
+  }
 }
 
 std::shared_ptr<const Estimated> RowJobs::simulate_one(const MappedRow& mapped, RowKind kind, const HardwareProfile& hardware,

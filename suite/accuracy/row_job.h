@@ -2,7 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,12 +61,11 @@ class RowJobs {
   const SourceRules& rules_;
   const AccuracyOptions& options_;
   std::mutex mutex_;
-  std::condition_variable made_;
   StackShelf stacks_;
   std::map<std::string, std::shared_ptr<const HardwareProfile>> profiles_;
   std::map<std::string, std::vector<std::shared_ptr<const Machine>>> drawn_;  ///< by profile, then draw
   std::map<std::string, Corners> corners_;                                    ///< by profile
-  std::map<std::string, std::shared_ptr<const Estimated>> known_;  ///< by configuration; null while it is being made
+  std::map<std::string, std::shared_future<std::shared_ptr<const Estimated>>> known_;  ///< by configuration
 };
 
 }  // namespace benchsuite
