@@ -80,7 +80,7 @@ constexpr std::pair<const char*, bool HostWaits::*> kHostWaits[] = {
 
 void read_host_waits(const Json& json, ObjectReader& reader, HostWaits& waits) {
   const auto refuse = [&](const std::string& what) {
-    reader.problem("host_waits_for", what, 
+    reader.problem("host_waits_for", what,
                    R"(write a list of "inputs", "exchanges", "pieces", "objects", "sequence_lengths"; [] where the host never waits)");
   };
   if (!json.is_array()) return refuse("is not a list");

@@ -66,7 +66,9 @@ std::vector<ChartPoint> points_of(const AccuracyReport& report, const std::strin
 }
 
 void figures(Page& page, const AccuracyReport& report) {
-  page.raw("<h2>Predicted against published</h2>\n<p>Seconds of a step (of one layer where its time is published), by set. The dashes are 10 % either side.</p>\n<div class=charts>\n");
+  page.raw(
+      "<h2>Predicted against published</h2>\n<p>Seconds of a step (of one layer where its time is published), by set. The dashes are "
+      "10 % either side.</p>\n<div class=charts>\n");
   for (const Score& score : report.sets) {
     const auto points = points_of(report, score.name, [](const RowResult& row) { return row.published_seconds(); }, false);
     if (points.empty()) continue;

@@ -59,9 +59,9 @@ std::string ablation_markdown(const AccuracyReport& report) {
 
 std::string accuracy_markdown(const AccuracyReport& report, const std::string& command) {
   std::string text = fmt::format(
-      "# Predictions against published training steps\n\nMade by `{}`. Constants come from operator measurements and datasheets, none was adjusted to these rows; *first* is the "
-      "untouched first score of a set (`expected/published/first_scores.json`). Errors in percent of the published step time. "
-      "{} *Half-width* stands beside what it may be. *Misses* names what a set with a target does not meet: {}.\n\n",
+      "# Predictions against published training steps\n\nMade by `{}`. Constants come from operator measurements "
+      "and datasheets, none was adjusted to these rows; *first* is the untouched first score of a set "
+      "(`expected/published/first_scores.json`). Errors in percent of the published step time. {} *Half-width* stands beside what it may be. *Misses* names what a set with a target does not meet: {}.\n\n",
       command, intervals_in_words(report), goals_in_words());
   text +=
       "| set | rows | compared | first mean | mean | target | max | bias | by configuration | rank | coverage | half-width | draws "

@@ -9,8 +9,9 @@ namespace benchsuite {
 
 /// {"rows": [{"id", "mapped", "reason", "published", "predicted", "error_pct", "interval", "dominant", ...}],
 ///  "sources": [{"source", "rows", "mean_abs_pct", "max_abs_pct", "bias_pct", "rank_correlation", "interval_coverage", ...}],
-///  "sets": [...], "ablation": [...]}. "interval" is the central 90 % of the row's draws ("interval_quantiles"). "sub_targets" of a set: [{"name", "rows", "value", "bound", "met"}], bound and met null where it is shown alone; those of every
-/// row are under "all". Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
+///  "sets": [...], "ablation": [...]}. "interval" is the central 90 % of the row's draws ("interval_quantiles"). "sub_targets" of a
+/// set: [{"name", "rows", "value", "bound", "met"}], bound and met null where it is shown alone; those of every row are under "all".
+/// Relative scores are sets with "relative_to" and "relative_rows" [{"id", "reference",
 ///  "published", "predicted", "error_pct"}], ratios of times. Times in seconds, errors in percent; null where there is nothing to say.
 Json to_json(const AccuracyReport& report);
 

@@ -24,14 +24,17 @@ std::string score_half_width(const Score& score) {
   return text;
 }
 
-std::string sub_value(const SubScore& sub) {
-  return score_number(sub.value, sub.target.metric == SubTarget::Metric::rank_correlation ? 2 : 1);
-}
+namespace {
+
+int decimals_of(const SubTarget& target) { return target.metric == SubTarget::Metric::rank_correlation ? 2 : 1; }
+
+}  // namespace
+
+std::string sub_value(const SubScore& sub) { return score_number(sub.value, decimals_of(sub.target)); }
 
 std::string sub_bound(const SubScore& sub) {
   if (!sub.target.bound) return "–";
-  return fmt::format("{} {:.{}f}", sub.target.at_least() ? "≥" : "≤", *sub.target.bound,
-                     sub.target.metric == SubTarget::Metric::rank_correlation ? 2 : 1);
+  return fmt::format("{} {:.{}f}", sub.target.at_least() ? "≥" : "≤", *sub.target.bound, decimals_of(sub.target));
 }
 
 std::string sub_verdict(const SubScore& sub) { return !sub.target.bound ? "–" : sub.met() ? "met" : "missed"; }
@@ -137,7 +140,8 @@ std::string accuracy_text(const AccuracyReport& report, bool rows) {
   text += scores_text(sets_and_all(report), "set") + "\n";
   text += "  errors in % of the published time; used: rows with a time that were simulated; rank: Spearman inside groups of\n"
           "  equal model, sequence and GPUs, – where none has three rows; cover: published times inside their interval; width:\n"
-          "  median of half its width, of twice the target; draws ok: share of the draws whose mean error meets the target; config: mean over configurations\n";
+          "  median of half its width, of twice the target; draws ok: share of the draws whose mean error meets the "
+          "target; config: mean over configurations\n";
   TextTable misses({{"set", TextTable::left, 44}, {"misses of its goals", TextTable::left, 44}});
   bool missed = false;
   for (const Score& score : sets_and_all(report)) {

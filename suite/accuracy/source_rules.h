@@ -10,9 +10,10 @@
 //
 // The first rule whose id prefix begins the row's id and whose `where` holds (row values by dotted key) is the row's. Where
 // there is none, it is the first that names the row's source ("sources": ["2205.05198*Table 5"], holds_text() below), so that
-// rows of a known paper need no ids of ours; then the first of those for any row, whose id prefix is "". Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp
-// "layers_per_stage" (one layer a chunk), layout.micro_batch "all" (one micro-batch a step), layout.global_batch
-// "micro_batch", layout.dp "world". stack.* is what the source's own scripts change of its software's defaults.
+// rows of a known paper need no ids of ours; then the first of those for any row, whose id prefix is "".
+// Defaults fill what the row leaves out, never what it states. Values with a meaning of their own: layout.vpp "layers_per_stage"
+// (one layer a chunk), layout.micro_batch "all" (one micro-batch a step), layout.global_batch "micro_batch", layout.dp "world".
+// stack.* is what the source's own scripts change of its software's defaults.
 //
 // What the ensemble draws: `unstated` names settings that the source is silent about and what its software documents as
 // possible. Before them come the alternatives that the stack documents for every source (cases/stacks/*.json, "alternatives": the

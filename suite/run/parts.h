@@ -1,4 +1,5 @@
-// Results of a run before its end: every variant and every case has its file the moment it is there.
+// Results of a run before its end: every variant and every case has its file the moment it is there. The last variant of a case
+// that ran to its end has none: the case's own file follows at once.
 //
 //   RUN/variants/CASE/VARIANT.json   until the case is complete
 //   RUN/cases/CASE.json              judged
